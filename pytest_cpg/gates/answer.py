@@ -24,6 +24,7 @@ from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True
 
+_PASSES = (CpgError, KeyboardInterrupt)
 # They say by a ValueError what is wrong with what they are given.
 _REFUSING = frozenset({"parse", "read_entry", "read_lost"})
 
@@ -35,7 +36,7 @@ def ask(kind: Any, member: str, *given: Any, **named: Any) -> Any:
     return; and what the member raises itself where that may refuse what it is given.
     """
     place = f"the kind of gate {kind.marker!r}: {member}()"
-    passes = (CpgError, ValueError) if member in _REFUSING else (CpgError,)
+    passes = (*_PASSES, ValueError) if member in _REFUSING else _PASSES
     call = partial(getattr(kind, member), *given, **named)
     answer = _answer(place, call, _WANTED.get(member, _ANYTHING), passes)
     if isinstance(answer, Alarm):
@@ -69,14 +70,14 @@ def _answer(
     place: str,
     call: Callable[[], Any],
     wanted: _Wanted,
-    passes: tuple[type[Exception], ...] = (CpgError,),
+    passes: tuple[type[BaseException], ...] = _PASSES,
 ) -> Any:
     try:
         answer = call()
     except passes:
         raise
-    # A user's code may raise anything.
-    except Exception as error:
+    # A user's code may raise anything, a skip of pytest's and an exit included.
+    except BaseException as error:
         raise fault_of(place, error, wanted.text) from error
     try:
         return wanted.read(answer)
@@ -85,7 +86,7 @@ def _answer(
         raise KindError(f"{place} returned {answer!r:.80}{why}") from None
 
 
-def fault_of(place: str, error: Exception, wanted: str = "") -> KindError:
+def fault_of(place: str, error: BaseException, wanted: str = "") -> KindError:
     """Return what says that a user's code raised, by the place that called it, and where."""
     own = own_frames(error)
     where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""

@@ -117,6 +117,7 @@ class Closing:
         scope, baseline, switches = self._scope, self._baseline, self._settings.switches
         try:
             family_size = baseline.family_size
+            accepted = baseline.accepted if baseline.is_used else None
         except FileError as error:
             return (Finding(str(error), fails=True),)
         found: list[Finding] = []
@@ -136,6 +137,7 @@ class Closing:
             is_strict="strict" in switches and self._judges,
             leaves_passed_out=scope.leaves_passed_out,
             is_silent="silent" in scope.uncollected,
+            accepted=accepted.gates if accepted else (),
         )
         if baseline.is_used and self._judges:
             found += baseline_findings(

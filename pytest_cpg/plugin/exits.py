@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, NoReturn
 
-_HIDES = " would have ended the session as passed, with gates that did not report."
+_HIDES = " would have ended the session as passed, before its gates were accounted for."
 # `os` has them from the module of the system, where they may be called as well.
 _MODULES = (os, sys.modules[os.name])
 

@@ -60,7 +60,7 @@ class GateHooks:
     ) -> None:
         self._config, self._settings, self._replay = config, settings, replay
         self._collected = collected
-        self._has_begun = self._has_workers = self._is_finished = False
+        self._has_begun = self._has_workers = self._is_accounted = False
         self._shared: list[dict[str, dict[str, Any]]] = []
         self._failed: set[str] = set()
         self._died: set[str] = set()
@@ -237,7 +237,11 @@ class GateHooks:
 
     def finish(self, session: pytest.Session) -> None:
         """Fail a session in which an expected gate did not report, or the gates fail together."""
-        self._is_finished = True
+        self._account(session)
+        # Last: what a slow report or a kind of gate is left by, the session fails for.
+        self._is_accounted = True
+
+    def _account(self, session: pytest.Session) -> None:
         self._share()
         if hasattr(self._config, "workerinput") or "plan" in self._settings.switches:
             return
@@ -257,8 +261,8 @@ class GateHooks:
         """Whether the session has to fail for its gates."""
         if self._session is not None:
             return self.gates.ledger.fails
-        # It was left before they were accounted for.
-        return self._has_begun and bool(self._collected.gates) and not self._is_finished
+        # It was left before they were accounted for. Where workers run gates, nothing is collected.
+        return self._has_begun and not self._is_accounted
 
     def end(self) -> int:
         """Set the exit code again, which other hooks may have changed, and return it."""

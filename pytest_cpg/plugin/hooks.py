@@ -25,8 +25,14 @@ if os.environ.get("CI"):
     # Every session asks for it there, and later pytest's own finder would read it piece by piece.
     import pytest_cpg.plugin.memory  # noqa: F401
 
-_ENDED_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
-_LEFT = "pytest.exit ended the session with exit code 0 before any gate was judged: it is 1 instead"
+_ENDED_AS_PASSED = (
+    "pytest was ended with exit code 0, and a gate has failed or was not accounted for: it is 1 "
+    "instead"
+)
+_LEFT = (
+    "pytest.exit ended the session with exit code 0 before any gate was judged: it is 1 instead. A "
+    "job without gates takes -p no:cpg"
+)
 
 
 class Collected:
@@ -90,6 +96,7 @@ class SessionHooks:
         self.kinds = GateKinds(parser, measured)
         self._collected = Collected()
         self._has_begun = self._is_left = self._is_over = self._is_typed = False
+        self._is_collected = False
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
 
@@ -139,6 +146,8 @@ class SessionHooks:
         """Check the options, and follow a session of which something is asked."""
         self._guard(config)
         config.stash[HOOKS], config.stash[KINDS] = self, self.kinds
+        # Where workers collect, they say what.
+        self._is_collected = _is_shared(config)
         try:
             self.kinds.open(config)
             if _is_shared(config) or _is_asked(config):
@@ -185,9 +194,9 @@ class SessionHooks:
         except pytest.fail.Exception as error:
             self._collected.refused.append(str(error))
 
-    @pytest.hookimpl
+    @pytest.hookimpl(tryfirst=True)
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Note a gate before anybody can drop it."""
+        """Note a gate before anybody can drop it, or take its marker away."""
         if self.kinds.has_gate(item):
             self._collected.gates.append(item)
             self.follow()
@@ -233,10 +242,13 @@ class SessionHooks:
             self._collected.uncollected.add(report.outcome)
         if report.failed:
             self._collected.errors[report.nodeid] = report.longreprtext
+        elif report.skipped and self.kinds.are_named_in(self._config.rootpath / report.nodeid):
+            self.follow().gates.ledger.skipped[report.nodeid] = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note gates that were marked since; refuse in CI what runs none, and is not typed."""
+        self._is_collected = True
         gates, known = self.kinds.marked(session.items), {*self._collected.gates}
         if gates:
             self._collected.gates += (gate for gate in gates if gate not in known)
@@ -258,7 +270,8 @@ class SessionHooks:
             # By now pytest itself would show a traceback of it.
             pytest.exit("interrupted while gates were accounted for", pytest.ExitCode.INTERRUPTED)
         finally:
-            self._is_over = True
+            # Left before, nobody knows which gates there are.
+            self._is_over = self._is_collected or not self._is_left
 
     @pytest.hookimpl(tryfirst=True, wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, int, int]:
@@ -302,8 +315,11 @@ class SessionHooks:
         """Whether gates may be lost where the process ends now, and says that all has passed."""
         if self._is_over:
             return self._fails
-        is_asked = self._is_typed or _is_asked(self._config)
-        return bool(self._collected.gates) or is_asked or self._had_gates(HISTORY)
+        if self._collected.gates or self._is_typed or _is_asked(self._config):
+            return True
+        # Until files are collected, nobody knows whether there are any. What counts is CI.
+        is_open = not self._is_collected and bool(os.environ.get("CI"))
+        return is_open or self._had_gates(HISTORY)
 
     def _guard(self, config: pytest.Config) -> None:
         """Guard the exits of this process before any conftest file or module is imported."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, Signature
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,11 @@ class GateKinds:
     def marked(self, nodes: Iterable[pytest.Item]) -> list[pytest.Item]:
         """Return the tests that are marked as gates."""
         return [node for node in nodes if self.has_gate(node)]
+
+    def are_named_in(self, path: Path) -> bool:
+        """Say whether a file names the marker of a kind, and so may have gates."""
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        return any(re.search(rf"\bmark\.{marker}\b", text) for marker in self.table)
 
     def _add(self, kinds: Mapping[str, Any], config: pytest.Config) -> None:
         # One plugin for all: pytest goes through the names of each.

@@ -200,6 +200,7 @@ class Ledger:
 
     Dictionaries without values are sets of gate ids that keep their order. Those expected
     have to report; those late compared after their test's end; those that died were run again.
+    Those skipped are files that name the marker of a gate, and skipped themselves as a whole.
 
     Attributes
     ----------
@@ -229,6 +230,7 @@ class Ledger:
     groups: dict[str, str] = field(default_factory=dict)
     late: dict[str, None] = field(default_factory=dict)
     died: dict[str, None] = field(default_factory=dict)
+    skipped: dict[str, None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     history: History = NO_HISTORY
     seconds: dict[str, float] = field(default_factory=dict)

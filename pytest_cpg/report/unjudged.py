@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.report.ledger import Ledger
@@ -29,6 +29,7 @@ _ONLY_CHECKED = (
     'run as an A/A check, and no gate judged a model. Leave --cpg-model=oracle or model="oracle" '
     "out, or add --cpg-require=0"
 )
+_SKIPPED = "skipped as a whole, so that none of its gates was judged"
 _EXCUSED = "left to fail by an xfail that is not strict or not run"
 _DROPPED = "collected, and dropped by a plugin or a conftest.py without saying so"
 
@@ -40,6 +41,7 @@ def unjudged_findings(
     is_strict: bool,
     leaves_passed_out: bool,
     is_silent: bool,
+    accepted: Collection[str],
 ) -> list[Finding]:
     """Return which gates were not judged, and whether the session fails for it.
 
@@ -53,10 +55,19 @@ def unjudged_findings(
         Whether an expected failure has to be one of a verdict.
     leaves_passed_out : bool
         Whether pytest left out what passed before, without collecting it.
+    accepted : collection of str
+        Ids of gates that are missed elsewhere.
     """
     found = [Finding(_SILENT, fails=True)] if is_silent else []
     found += [Finding(late_text(gate), fails=True) for gate in ledger.late]
     found += [Finding(_DIED.format(gate=gate), fails=True) for gate in ledger.died]
+    skipped = [
+        file
+        for file in ledger.skipped
+        if not any(gate.startswith(f"{file}::") for gate in accepted)
+    ]
+    if skipped:
+        found.append(Finding(f"{_SKIPPED}: {named(skipped)}", warns=True))
     hidden = [gate for gate, entry in ledger.entries.items() if entry.is_hidden]
     if hidden:
         found.append(Finding(f"{_HIDDEN}: {named(hidden)}", fails=True))

@@ -331,6 +331,18 @@ def test_unit(): ...
     )
 
 
+@mostly_alone
+def test_a_file_of_gates_that_skips_itself_is_named(repository, workers):
+    skip = "import pytest\n\npytest.importorskip('no_such_library')\n\n"
+    gate = "@pytest.mark.cpg(task='track')\ndef test_gate(cpg): ...\n"
+    files = {"test_units": f"{skip}def test_unit(): ...", "test_gates": f"{skip}{gate}"}
+    repository.makepyfile(**files)
+    said = flat(repository.runpytest("-W", "ignore", *workers))
+    assert "skipped as a whole, so that none of its gates was judged: test_gates.py =" in said
+    repository.makepyfile(test_gates=files["test_units"])
+    assert "cpg:" not in flat(repository.runpytest("-W", "ignore", *workers))
+
+
 @pytest.mark.parametrize(
     ("name", "option", "wrong"),
     [

@@ -414,6 +414,27 @@ def pytest_collection_modifyitems():
         for hook in ("pytest_configure", "pytest_sessionstart")
     ),
     Attack(
+        name="a session that is left as passed while nobody knows of any gate",
+        conftest="\n\ndef pytest_collection():\n    pytest.exit('no GPU', returncode=0)\n",
+        environment=CI,
+        said="before any gate was judged: it is 1 instead. A job without gates takes -p no:cpg",
+    ),
+    Attack(
+        name="sys.exit() in the conftest file of a project of which nothing is known",
+        conftest="\n\nraise SystemExit\n",
+        environment=CI,
+        code=4,
+        said="SystemExit would have ended the session as passed, before its gates were accounted",
+        is_apart=True,
+    ),
+    Attack(
+        name="a marker that is taken away",
+        tests=BAD.replace("cpg): ...", "): ..."),
+        conftest="\n\ndef pytest_itemcollected(item):\n    item.own_markers.clear()\n",
+        environment=CI,
+        said="1 of 1 gates was collected, and dropped by a plugin or a conftest.py",
+    ),
+    Attack(
         name="every gate skipped in CI",
         tests=f"pytestmark = pytest.mark.skipif(True, reason='no GPU')\n{GOOD}{BAD}",
         environment=CI,
@@ -551,8 +572,34 @@ FORKED = [
         ("one of two comparisons in a forked process", "cpg, "),
     )
 ]
-LEFT_AS_PASSED = "a hook ended pytest with exit code 0, and a gate has failed: it is 1 instead"
+LEFT_AS_PASSED = (
+    "pytest was ended with exit code 0, and a gate has failed or was not accounted for: it is 1"
+)
+STOPPED = """
+from pytest_cpg.report import provenance
+
+import os, signal, sys
+
+collected = provenance.collect
+
+
+def stopped(root):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return collected(root)
+
+
+provenance.collect = stopped
+# As libraries install it that train.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+"""
 ENDINGS = [
+    Attack(
+        name="a signal that ends pytest as passed while a report is written",
+        conftest=STOPPED,
+        options=("--cpg-json=o.json",),
+        said=LEFT_AS_PASSED,
+        is_apart=True,
+    ),
     Attack(
         name="an exit after the session that says that something is wrong",
         conftest="\n\ndef pytest_unconfigure():\n    raise SystemExit(3)\n",
@@ -647,7 +694,7 @@ ENDED += [
     )
     for call, said in (("os._exit(0)", "os._exit(0)"), ("os.execlp('true', 'true')", "os.execv"))
 ]
-HIDES = "would have ended the session as passed, with gates that did not report."
+HIDES = "would have ended the session as passed, before its gates were accounted for."
 AGAIN = """
 import os, sys
 

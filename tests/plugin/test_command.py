@@ -207,7 +207,11 @@ def test_a_page_is_the_one_that_the_session_would_have_written(folder, said):
     assert "written: cpg.html" in text
     code, text = said("html", "r.json", "-o", "r.json")
     assert code == 2
-    assert "would replace the report r.json. Type: -o cpg.html" in text
+    assert "the page would take the place of r.json. Type: -o cpg.html" in text
+    (folder.path / "model.npz").write_text("weights", encoding="utf-8")
+    for name in ("conftest.py", "model.npz", ".cpg/history", "new.py"):
+        assert said("html", "r.json", "-o", name)[0] == 2
+    assert (folder.path / "model.npz").read_text("utf-8") == "weights"
 
 
 @needs_git
@@ -323,6 +327,10 @@ def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, s
     assert code == 0
     assert " cpg: " in text
     assert "there is no file nope.py" in said("show", "r.json", "-p", "nope.py")[1]
+    (repository.path / "no_gpu.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
+    code, text = said("compare", "r.json", "r.json", "-p", "no_gpu.py")
+    assert code == 2
+    assert "-p no_gpu.py raised SystemExit: 0 (no_gpu.py:1)." in text
 
 
 @pytest.mark.parametrize(
@@ -567,6 +575,21 @@ def test_settings_that_pytest_has_are_not_hidden_by_new_ones(name, text, tmp_pat
     assert (tmp_path / name).read_text(encoding="utf-8") == text
     assert (tmp_path / "pytest.ini").exists() == (name == "pytest.ini")
     assert f"\n  cd {tmp_path}\n" in printed
+
+
+@pytest.mark.parametrize("name", ["tests", "pytest.ini"])
+def test_no_link_is_followed_out_of_the_folder(name, tmp_path, said):
+    folder, outside = tmp_path / "mine", tmp_path / "outside"
+    outside.mkdir()
+    folder.mkdir()
+    (folder / name).symlink_to(outside / name if name == "pytest.ini" else outside)
+    code, printed = said("init", str(folder))
+    assert code == 2
+    assert "is behind a link out of this folder, and no file is replaced. Type: " in printed
+    assert not any(outside.iterdir())
+    (folder / name).unlink()
+    (folder / name).symlink_to(folder / "not_there")
+    assert said("init", str(folder))[0] == (2 if name == "pytest.ini" else 0)
 
 
 def test_a_file_that_is_there_is_kept_and_nothing_else_is_written(tmp_path, said):

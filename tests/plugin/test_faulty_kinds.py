@@ -132,6 +132,8 @@ HOLM = ("--cpg-correction=holm", "--cpg-family-size=2")
             HOLM,
             "alarm() raised ZeroDivisionError: division by zero (conftest.py:",
         ),
+        ("def alarm(self, result): raise SystemExit(0)", (), "alarm() raised SystemExit: 0 (conf"),
+        ("def alarm(self, result): pytest.skip('no')", (), "alarm() raised Skipped: no (conftest"),
         (
             "def alarm(self, result): return None",
             (),
@@ -202,7 +204,16 @@ HOLM = ("--cpg-correction=holm", "--cpg-family-size=2")
         ),
     ],
     ids=[
-        *("alarm raises", "no alarm", "p-value", "rate", "p-value raises", "p-value none"),
+        *(
+            "alarm raises",
+            "alarm exits",
+            "alarm skips",
+            "no alarm",
+            "p-value",
+            "rate",
+            "p-value raises",
+            "p-value none",
+        ),
         "alarm refuses",
         *("together raises", "together text", "effect raises", "effect list"),
         *("cost raises", "cost number", "entry raises", "entry list", "entry nan", "unprovable"),

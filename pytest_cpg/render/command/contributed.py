@@ -43,8 +43,8 @@ def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
     for name in arguments.plugins:
         try:
             brought: Mapping[str, Any] | None = getattr(_loaded(name), hook, dict)()
-        # A user's code may raise anything.
-        except Exception as error:
+        # A user's code may raise anything, and an exit would say that all is well.
+        except (Exception, SystemExit) as error:
             raise fault_of(f"-p {name}", error) from error
         found |= brought or {}
     return found
