@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from pytest_cpg.episodes.arm_cache import ArmCache
-from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key
+from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key, digest_of
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.blocks import arm_workload
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.kept_run import KeptRun
-from pytest_cpg.episodes.probe import probe_of
+from pytest_cpg.episodes.probe import answers_digest, probe_of
 from pytest_cpg.episodes.spread_run import SpreadRun
 from pytest_cpg.episodes.stage import ArmProgress, Progress, Stage
 from pytest_cpg.episodes.starts import Starts
@@ -132,7 +133,7 @@ class ArmRuns:
             name,
             begin,
             self._starts,
-            repeat=lambda starts: self._here(name, starts).advance(len(starts.episodes)),
+            repeat=partial(self._here, name),
             cache=execution.cache,
             key=key,
             level=self._design.level,
@@ -173,12 +174,17 @@ class ArmRuns:
         design, model = self._design_of(name), self._given[_role(name)]
         is_learned = name in _OF_THE_MODEL
         try:
-            return arm_key(name, design, model, by_content=is_learned)
+            key = arm_key(name, design, model, by_content=is_learned)
         except UnkeyedError as error:
             # Only whoever wants to resume has to know that a learned arm cannot be.
             if name != "rescored" and (not is_learned or self._execution.resumes):
                 self._not_kept.append(str(error))
             return None
+        if not is_learned:
+            return key
+        # What a model reads is not all in its content.
+        answers = answers_digest(self._bound[name], design, self._starts)
+        return digest_of({"key": key, "answers": answers})
 
     def _design_of(self, name: str) -> Design:
         return replace(self._design, planner=Chance()) if name == "chance" else self._design

@@ -24,7 +24,8 @@ _DIGITS = 12
 # Of one that is kept for Ctrl-C, and of one that is written for worse.
 SECONDS_BETWEEN_SNAPSHOTS = 0.25
 SECONDS_BETWEEN_FILES = 10.0
-
+# Episodes whose first plans are made again where a model's own arm is resumed: one planning round.
+_FIRST_PLANS = 32
 
 # Of a snapshot, what has to be the same when an episode is run again.
 _REPEATED = {
@@ -48,7 +49,8 @@ class _ReachedError(Exception):
 class KeptRun:
     """Runs an arm as `ArmRun` does, but for episodes that are stored, and stores the others.
 
-    Two stored episodes are run again, others in every session: where they do not end as they did,
+    Two stored episodes are run again, others in every session, and where an interrupted session is
+    resumed the first plans of more: where they do not go as they did, to the bits of each action,
     the arm is run as if nothing were stored.
 
     Parameters
@@ -56,7 +58,7 @@ class KeptRun:
     begin : callable
         Gives a run of this arm from some starts; it may be told of progress.
     repeat : callable
-        Runs the episodes with these starts, whose indices only have to rise.
+        Gives a run in this process of episodes whose indices only have to rise.
     progress : callable, optional
         Told what its run tells, with stored episodes among the solved ones.
     uses_stored : bool
@@ -76,7 +78,7 @@ class KeptRun:
         begin: Callable[..., ArmRun | SpreadRun],
         starts: Starts,
         *,
-        repeat: Callable[[Starts], Arm],
+        repeat: Callable[[Starts, Progress | None], ArmRun],
         cache: ArmCache,
         key: str,
         level: float,
@@ -85,13 +87,13 @@ class KeptRun:
         resumes: bool = False,
     ) -> None:
         self._name, self._cache, self._key, self._level = name, cache, key, level
-        self._progress, self._begin = progress, begin
+        self._progress, self._repeat, self._resumes = progress, repeat, resumes
         self.notes: list[str] = []
         self.is_refuted = False
         if not uses_stored:
             # What is run anew takes its place.
             cache.discard(key)
-        self._kept = self._checked(starts, repeat) if uses_stored else None
+        self._kept = self._checked(starts) if uses_stored else None
         total = len(starts.episodes)
         self._known = 0 if self._kept is None else min(self._kept.arm.episodes, total)
         self._rest = starts.take(np.arange(self._known, total))
@@ -205,22 +207,23 @@ class KeptRun:
 
     def _are_repeated(self, then: dict[str, npt.NDArray[Any]], rows: IntArray) -> bool:
         """Run some episodes of a snapshot again, as far as they were; say if all is the same."""
-        rounds = then["plans"][rows].max()
-
-        def tell(_: Stage) -> None:
-            if isinstance(again, ArmRun) and again.snapshot()["plans"].max() >= rounds:
-                raise _ReachedError
-
-        again = self._begin(self._rest.take(rows), tell)
-        if not isinstance(again, ArmRun):
-            return False
-        with suppress(_ReachedError):
-            again.advance(len(rows))
-        now = again.snapshot()
+        now = self._run_again(self._rest.take(rows), int(then["plans"][rows].max())).snapshot()
         names = _REPEATED & set(then)
         return all(np.array_equal(now[name], then[name][rows]) for name in names)
 
-    def _checked(self, starts: Starts, repeat: Callable[[Starts], Arm]) -> StoredArm | None:
+    def _run_again(self, starts: Starts, plans: int) -> ArmRun:
+        """Return a run of some episodes that has gone until one of them has made so many plans."""
+
+        def tell(_: Stage) -> None:
+            if run.snapshot()["plans"].max() >= plans:
+                raise _ReachedError
+
+        run = self._repeat(starts, tell)
+        with suppress(_ReachedError):
+            run.advance(len(starts.episodes))
+        return run
+
+    def _checked(self, starts: Starts) -> StoredArm | None:
         """Return what is stored of this arm, if it can still be repeated."""
         kept, note = self._cache.load(self._key)
         if note:
@@ -228,17 +231,33 @@ class KeptRun:
         if kept is None:
             return None
         known = kept.first(min(kept.arm.episodes, len(starts.episodes)), level=self._level)
-        difference = (
-            spot_check(
-                known,
-                rng=np.random.default_rng(),
-                run=lambda rows: repeat(starts.take(rows)),
-            )
-            if kept.begins_at(starts.states)
-            else f"the stored {self._name} arm began at other starts"
-        )
+        difference = self._difference(kept, known, starts)
         if difference is None:
             return kept
         self.is_refuted = True
         self.notes.append(f"{difference}; it was discarded and run anew")
         return None
+
+    def _difference(self, kept: StoredArm, known: Arm, starts: Starts) -> str | None:
+        """Say what goes otherwise now than in a stored arm, as far as it is used; None if nothing.
+
+        Not all episodes feel what has changed in a model, and two may miss those that do.
+        """
+        if not kept.begins_at(starts.states):
+            return f"the stored {self._name} arm began at other starts"
+        rng = np.random.default_rng()
+        if self._resumes:
+            count = min(_FIRST_PLANS, known.episodes)
+            rows = np.sort(rng.choice(known.episodes, size=count, replace=False))
+            now = self._run_again(starts.take(rows), 1).snapshot()
+            for row, actions, steps in zip(rows, now["actions"], now["steps"], strict=True):
+                if not np.array_equal(actions[:steps], known.actions[row][:steps]):
+                    return (
+                        f"the stored {self._name} arm could not be repeated: the first plan of "
+                        f"episode {known.indices[row]} is another one now"
+                    )
+        return spot_check(
+            known,
+            rng=rng,
+            run=lambda rows: self._repeat(starts.take(rows), None).advance(len(rows)),
+        )

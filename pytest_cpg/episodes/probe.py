@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pytest_cpg.contracts import (
     ComponentError,
     FiniteActions,
     FloatArray,
+    IncompleteError,
     IntArray,
     Plans,
     Task,
@@ -33,6 +35,8 @@ from pytest_cpg.world_models.binding.rating import NO_STEPS
 _PROBES = 8
 # Distinct actions that a model must tell apart, and for how many steps they are held.
 _ACTIONS, _HELD = 4, 3
+# For the digest of a model: starts beside the probe, plans from each, and steps of a plan.
+_ASKED, _PLANS, _AHEAD = 24, 4, 4
 
 
 def starts_of(design: Design) -> Starts:
@@ -73,6 +77,54 @@ def imagined(model: BoundModel, probe: tuple[FloatArray, FloatArray]) -> FloatAr
     """Return what a model imagines one step ahead of the probe."""
     states, actions = probe
     return model.rollout(model.encode(states), actions[:, None])
+
+
+def answers_digest(model: BoundModel, design: Design, starts: Starts) -> str:
+    """Return 64 hexadecimal digits of the bits that a model answers where its gate begins.
+
+    It is asked as planners ask: for latents, for plans of the whole horizon and for their rating,
+    for what a memory becomes and what a policy does. What it raises is an answer, too: its arm says
+    where that happened.
+    """
+    states, _ = probe_of(design.task, starts, design.seed)
+    few = np.unique(np.linspace(0, len(starts.states) - 1, _ASKED).round().astype(int))
+    states = np.concatenate([states, starts.states[few]])
+    rngs = [Stream.PROBE.of(design.seed, _PROBES + row) for row in range(len(states))]
+    size = (_PLANS, int(design.planner.horizon))
+    plans = design.task.actions.sample(rngs, size)
+    noise = np.stack([rng.standard_normal((*size, model.noise_size)) for rng in rngs])
+    digest = hashlib.sha256()
+    try:
+        for answer in _answers(model, states, plans, noise):
+            digest.update(np.ascontiguousarray(answer).tobytes())
+    except IncompleteError:
+        raise
+    # A user's model may raise anything.
+    except Exception as error:
+        digest.update(f"{type(error).__name__}: {error}".encode())
+    return digest.hexdigest()
+
+
+def _answers(
+    model: BoundModel, states: FloatArray, plans: FloatArray, noise: FloatArray
+) -> Iterator[FloatArray]:
+    """Yield what a model answers of states [P, S] and plans [P, K, H, A] from each, with noise."""
+    is_noisy = model.noise_size > 0
+    yield (latents := model.encode(states))
+    begun, count = np.repeat(latents, _PLANS, axis=0), len(states) * _PLANS
+    flat = plans.reshape(count, *plans.shape[2:])[:, :_AHEAD]
+    drawn = noise.reshape(count, *noise.shape[2:])[:, :_AHEAD]
+    yield (ahead := model.rollout(begun, flat, drawn if is_noisy else None))
+    if model.rates_steps:
+        yield model.score(ahead)
+    if model.cost is not None:
+        # In the shape that it was built for.
+        lengths = np.full(len(states), plans.shape[2])
+        yield model.plan_costs(latents, plans, lengths, noise if is_noisy else None)
+    if model.update is not None:
+        yield model.update(latents, plans[:, 0, 0], states)
+    if model.policy_plans is not None:
+        yield model.policy_plans(begun, np.zeros(flat.shape))
 
 
 def check_unchanged(who: str, before: FloatArray, after: FloatArray) -> None:

@@ -92,7 +92,8 @@ def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], 
     rising, to an arm of these episodes alone. Give another ``rng`` each time: it picks the rows.
     """
     rows = np.sort(rng.choice(arm.episodes, size=min(2, arm.episodes), replace=False))
-    kept, found = encode(arm), encode(run(rows))
+    again = run(rows)
+    kept, found = encode(arm), encode(again)
     for place, row in enumerate(rows):
         for name in OUTCOMES:
             old, new = kept[name] and kept[name][row], found[name] and found[name][place]
@@ -101,6 +102,11 @@ def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], 
                     f"the stored {arm.name} arm could not be repeated: {name} of episode "
                     f"{arm.indices[row]} was {old!r} and is now {new!r}"
                 )
+        if arm.actions and not np.array_equal(arm.actions[row], again.actions[place]):
+            return (
+                f"the stored {arm.name} arm could not be repeated: episode {arm.indices[row]} ends "
+                f"as it did, by other actions"
+            )
     return None
 
 

@@ -194,6 +194,15 @@ def test_a_spot_check_names_the_episode_and_both_values(name, row, value, shown)
     assert note == f"the stored oracle arm could not be repeated: {shown}"
 
 
+def test_a_spot_check_sees_other_actions_that_end_alike():
+    arm = replace(fake_arm("learned", [True]), actions=(np.zeros((3, 1)),))
+    again = replace(arm, actions=(np.array([[0.0], [0.0], [5e-324]]),))
+    note = spot_check(arm, rng=np.random.default_rng(0), run=lambda rows: again)
+    assert note == (
+        "the stored learned arm could not be repeated: episode 0 ends as it did, by other actions"
+    )
+
+
 def test_a_spot_check_misses_no_confidence_that_came_or_went():
     without = fake_arm("oracle", [True, False])
     with_one = replace(without, confidences=[0.5, 0.5])

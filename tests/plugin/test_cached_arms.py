@@ -118,7 +118,7 @@ def test_a_gate_that_was_broken_off_keeps_the_arm_that_was_finished(project):
         text.replace(
             "def mirrored(observations, actions):",
             "def mirrored(observations, actions):\n    calls.append(1)\n"
-            "    if len(calls) > 30:\n        raise KeyboardInterrupt",
+            "    if len(calls) > 40:\n        raise KeyboardInterrupt",
         )
         + "\ncalls = []\n",
         encoding="utf-8",

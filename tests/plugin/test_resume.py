@@ -108,7 +108,7 @@ def test_an_interrupted_gate_goes_on_where_it_was(project, more):
     assert gates(project) == expected
     # Interrupted after 300 000 rows; two episodes are run again.
     if "sequential" not in more:
-        assert int((project.path / "rows").read_text()) < rows - 200_000
+        assert int((project.path / "rows").read_text()) < rows - 190_000
 
 
 def test_a_finished_arm_is_not_run_again(project):
@@ -211,7 +211,7 @@ def test_a_gate_that_runs_out_of_time_is_finished_in_a_few_sessions(project, mon
 @pytest.mark.usefixtures("own_hashes")
 def test_finished_blocks_of_workers_are_kept(project):
     project.gate(
-        "if len(rows) > 30 and not (FOLDER / 'go').exists(): raise KeyError", ", episodes=60"
+        "if len(rows) > 40 and not (FOLDER / 'go').exists(): raise KeyError", ", episodes=60"
     )
     expected, _ = uninterrupted(project)
     assert run_apart(project, "--cpg-workers=2").ret == 1
@@ -256,22 +256,18 @@ def test_a_damaged_snapshot_is_not_used(project):
     )
 
 
-def test_an_arm_that_goes_otherwise_now_is_not_resumed(project):
-    """What a model reads when it is called is not in its fingerprint."""
+def test_an_arm_whose_model_reads_other_inputs_now_is_not_resumed(project):
+    """What a model reads when it is called is not in its content, and shows in its answers."""
     project.gate(result="observations - actions * float((FOLDER / 'sign').read_text())")
     (project.path / "sign").write_text("1.0")
     assert run(project).ret == 2
-    # Every plan is another one: two episodes, whichever they are, show it.
     (project.path / "sign").write_text("-1.0")
     (project.path / "go").touch()
     resumed = run(project, "--cpg-resume")
-    assert "the interrupted learned arm could not be repeated" in resumed.stdout.str()
+    resumed.stdout.fnmatch_lines(["learned: run anew"])
     found = gates(project)
     run(project, "--cpg-no-cache")
-    anew = gates(project)
-    for report in (found, anew):
-        report[0]["comparisons"][0]["result"].pop("notes")
-    assert found == anew
+    assert gates(project) == found
 
 
 def test_what_is_run_anew_takes_the_place_of_what_was_kept(project):

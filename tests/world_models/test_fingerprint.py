@@ -5,7 +5,10 @@ import importlib
 import subprocess
 import sys
 import threading
+from collections.abc import Sized
+from enum import Enum
 from importlib.util import find_spec
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,6 +16,10 @@ import pytest
 from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
 
 FACTOR = 2.0
+
+
+class Level(Enum):
+    HIGH = 1
 
 
 def steps(observations, actions):
@@ -105,6 +112,33 @@ def test_another_process_finds_the_same_and_other_code_another(tmp_path):
     assert elsewhere(tmp_path) == first
     (tmp_path / "mine.py").write_text(NET.format(sign="-"), encoding="utf-8")
     assert elsewhere(tmp_path) != first
+
+
+def test_what_a_function_reads_of_a_module_of_the_users_is_in_it(monkeypatch):
+    net = ModuleType("net")
+    net.package = ModuleType("net.package")
+    monkeypatch.setattr(sys.modules[__name__], "net", net, raising=False)
+    net.package.WEIGHTS, net.NOT_READ = np.zeros(3), 0
+    before = fingerprint(lambda o, a: o + net.package.WEIGHTS)
+    net.NOT_READ = 1
+    assert fingerprint(lambda o, a: o + net.package.WEIGHTS) == before
+    net.package.WEIGHTS[1] = 5e-324
+    assert fingerprint(lambda o, a: o + net.package.WEIGHTS) != before
+
+
+def test_whatever_a_class_holds_is_in_it():
+    class Held(Sized):
+        __slots__ = ("own",)
+
+        def __len__(self):
+            return 1
+
+        part, level = Model(1, [1.0]), Level.HIGH
+
+    before = fingerprint(Held())
+    assert fingerprint(Held()) == before
+    Held.part = Model(1, [2.0])
+    assert fingerprint(Held()) != before
 
 
 TORCH = """

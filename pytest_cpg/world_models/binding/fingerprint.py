@@ -7,26 +7,33 @@ import hashlib
 import io
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import (
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
 
-# What a class may have that is no function; the rest is Python's own book-keeping.
-_PLAIN = (bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, np.ndarray)
+# Python's own book-keeping in a class.
+_SLOTS = (MemberDescriptorType, GetSetDescriptorType)
 
 
 def fingerprint(*values: object) -> str:
     """Return 64 hexadecimal digits of the content and code of models, tasks or planners.
 
-    Equal digits: equal values in every attribute, closure, class attribute and global name that
-    their functions read, and the same source files, those that they import included. What packages
-    contribute is known by name. What is read when a model is called (files, the clock) is not known
-    at all, nor what an object leaves out when it is pickled. Raises ValueError when they hold
-    something whose content cannot be read, saying what.
+    Equal digits: equal values in every attribute, closure, class attribute, and global name or
+    attribute of a module that their functions read, and the same source files, those that they
+    import included. What packages contribute is known by name. Not known is what is read in other
+    ways (files, the clock, ``globals()``, a cache), nor what an object leaves out when it is
+    pickled: who needs more asks the model as well. Raises ValueError when they hold something whose
+    content cannot be read, saying what.
     """
     return hashlib.sha256(_content(values, {})).hexdigest()
 
@@ -91,11 +98,12 @@ class _Digester(pickle.Pickler):
         if isinstance(value, type):
             bases = [base for base in value.__mro__[1:] if _is_users(base.__module__)]
             return _parts, (name, sources, bases, dict(_attributes(value)))
-        known = value.__globals__
-        read = {n: known[n] for n in sorted(_names_in(value.__code__)) if n in known}
+        code, defaults = value.__code__, (value.__defaults__, value.__kwdefaults__)
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        defaults = (value.__defaults__, value.__kwdefaults__)
-        return _parts, (name, sources, _code_of(value.__code__), defaults, read, cells)
+        closed = dict(zip(code.co_freevars, cells, strict=True))
+        names = sorted(_names_in(code).union(closed))
+        read = dict(_read(names, {**value.__globals__, **closed}))
+        return _parts, (name, sources, _code_of(code), defaults, read)
 
 
 def _parts(*parts: object) -> tuple[object, ...]:
@@ -112,10 +120,24 @@ def _attributes(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, (value.fget, value.fset)
         elif isinstance(value, cached_property):
             yield name, value.func
-        elif isinstance(value, FunctionType) or (
-            type(value) in _PLAIN and not name.startswith("__")
+        elif isinstance(value, FunctionType) or not (
+            name.startswith("__") or name == "_abc_impl" or isinstance(value, _SLOTS)
         ):
             yield name, value
+
+
+def _read(
+    names: list[str], known: Mapping[str, Any], module: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield what names stand for, and what they do in modules of the user's among that."""
+    for name in names:
+        if name not in known:
+            continue
+        value, place = known[name], f"{module}{name}"
+        yield place, value
+        # One within another: a package names its modules, and these name each other.
+        if isinstance(value, ModuleType) and _is_users(value.__name__) and place.count(".") < 2:
+            yield from _read(names, vars(value), f"{place}.")
 
 
 def _code_of(code: CodeType) -> list[Any]:
