@@ -6,6 +6,7 @@ a `Snapshot` keeps what is there for --cpg-resume.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
-from pytest_cpg.episodes.arm_key import model_key
+from pytest_cpg.episodes.arm_key import digest_of, model_key
 from pytest_cpg.episodes.arms import Execution
 
 # A killed session loses no more than what was answered since.
@@ -53,6 +54,15 @@ class Snapshot:
         self._begun = self._next_file = time.monotonic()
         if self._cache is not None:
             self._key = model_key(model, **asked())
+
+    def answered(self, answers: Iterable[bytes]) -> None:
+        """Tell the model from others by some of its answers as well; not asked for without a cache.
+
+        What a model reads is not all in its content.
+        """
+        if self._key is not None:
+            digest = hashlib.sha256(b"".join(answers)).hexdigest()
+            self._key = digest_of({"key": self._key, "answers": digest})
 
     @property
     def seconds(self) -> float:

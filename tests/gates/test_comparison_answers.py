@@ -10,6 +10,7 @@ from comparisons import USUAL, Carts, cart_queries, cart_steps, graded_table, pa
 
 from pytest_cpg.contracts import CpgError, WorldModelError
 from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.policy_comparison import answers
 from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
@@ -45,9 +46,31 @@ def bound(model, queries):
     )
 
 
-def measured(model, queries, criteria=USUAL):
+def measured(model, queries, criteria=USUAL, **kept):
     spec = Spec(name="carts", queries=queries, criteria=criteria)
-    return measure_comparison(spec, model, training_data=None, progress=told, execution=Execution())
+    execution = Execution(**kept)
+    return measure_comparison(spec, model, training_data=None, progress=told, execution=execution)
+
+
+OFF = {"at": np.inf}
+
+
+class Elsewhere(Carts):
+    """Pays less at one place, by what nobody finds who reads it."""
+
+    def step(self, observations, actions):
+        after, rewards = super().step(observations, actions)
+        return after, rewards - (observations[..., 0] == np.float32(globals()["OFF"]["at"]))
+
+
+def test_answers_of_a_model_that_has_changed_are_not_resumed(tmp_path, monkeypatch):
+    queries, cache = cart_queries(200), ArmCache(tmp_path)
+    measured(Elsewhere(), queries, cache=cache)
+    for row in range(6):
+        monkeypatch.setitem(OFF, "at", queries.observations_a[row, 0])
+        resumed = measured(Elsewhere(), queries, cache=cache, resumes=True)
+        anew = measured(Elsewhere(), queries)
+        assert np.array_equal(resumed.imagined_a, anew.imagined_a)
 
 
 class Network:

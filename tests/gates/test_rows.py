@@ -29,9 +29,10 @@ BLOCKS = [Few(rows) for rows in np.split(np.random.default_rng(0).permutation(12
 TRUE = np.arange(12)[None] ** 2.0
 
 
-def answers(model, folder, *, resumes):
+def answers(model, folder, *, resumes, first=b""):
     execution = Execution(cache=ArmCache(folder), resumes=resumes)
     snapshot = Snapshot(execution, np.arange(3.0), lambda: {"seed": 0})
+    snapshot.answered([first])
     seen = []
     found = filled(
         TRUE.shape,
@@ -71,6 +72,13 @@ def test_what_was_kept_is_asked_again_in_one_block_unless_it_is_answered_otherwi
     again = Squares(plus=plus)
     assert np.array_equal(answers(again, tmp_path, resumes=True), TRUE + plus)
     assert len(again.asked) == asked
+
+
+def test_nothing_is_taken_up_of_a_model_that_begins_otherwise(tmp_path):
+    answers(Squares(), tmp_path, resumes=False, first=b"a")
+    again = Squares()
+    answers(again, tmp_path, resumes=True, first=b"b")
+    assert len(again.asked) == len(BLOCKS)
 
 
 def test_nothing_is_taken_up_where_nobody_resumes(tmp_path):

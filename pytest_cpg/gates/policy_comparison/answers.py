@@ -19,6 +19,7 @@ from pytest_cpg.contracts import (
     EnsembleRollout,
     FloatArray,
     ImaginationError,
+    Imagined,
     IntArray,
     WorldModelError,
 )
@@ -75,6 +76,8 @@ def imagined_returns(
     prediction is no finite number, naming member, query and step.
     """
     blocks = [*_blocks(queries, members=ensemble.members)]
+    if snapshot is not None:
+        snapshot.answered(block.first_step(ensemble) for block in blocks)
     found = filled(
         (ensemble.members, 2 * len(queries)),
         blocks,
@@ -137,7 +140,7 @@ class Block:
     def returns(self, ensemble: EnsembleRollout) -> FloatArray:
         """Return the imagined returns [E, R]."""
         horizon = int(self.queries.horizons[self.rows[0] % len(self.queries)])
-        rewards = self._rewards(ensemble, horizon, has_first=True)
+        rewards = self._imagined(ensemble, horizon, has_first=True).rewards
         with np.errstate(over="ignore"):
             returns = np.asarray(rewards @ self.queries.discount ** np.arange(horizon))
         broken = np.argwhere(~np.isfinite(returns))
@@ -152,12 +155,17 @@ class Block:
     def frozen_returns(self, ensemble: EnsembleRollout) -> FloatArray:
         """Return what a world pays [E, B] in which nothing moves."""
         horizon = int(self.queries.horizons[self.rows[0] % len(self.queries)])
-        first = self._rewards(ensemble, 1, has_first=True)[..., 0]
-        later = self._rewards(ensemble, 1, has_first=False)[..., 0]
+        first = self._imagined(ensemble, 1, has_first=True).rewards[..., 0]
+        later = self._imagined(ensemble, 1, has_first=False).rewards[..., 0]
         return np.asarray(first + later * (self.queries.discount ** np.arange(1, horizon)).sum())
 
-    def _rewards(self, ensemble: EnsembleRollout, horizon: int, *, has_first: bool) -> FloatArray:
-        """Return the rewards [E, B, H]; the first action is the query's, or the policy's."""
+    def first_step(self, ensemble: EnsembleRollout) -> bytes:
+        """Return the bits of all that the first step of each row leads to."""
+        answers = self._imagined(ensemble, 1, has_first=True)
+        return b"".join(np.ascontiguousarray(part).tobytes() for part in answers)
+
+    def _imagined(self, ensemble: EnsembleRollout, horizon: int, *, has_first: bool) -> Imagined:
+        """Imagine the rows; the first action is the query's, or the policy's."""
         queries, members = self.queries, ensemble.members
         policy = int(self._of_rows("policy")[0])
         first = self._of_rows("actions") if has_first and queries.actions_a is not None else None
@@ -177,7 +185,7 @@ class Block:
 
         starts = np.repeat(self._of_rows("observations").astype(np.float32)[None], members, axis=0)
         with self._told(lambda: begun):
-            return ensemble.rollout(starts, act, horizon).rewards
+            return ensemble.rollout(starts, act, horizon)
 
     def _check_near(self, observations: FloatArray, policy: int, step: int) -> None:
         """Raise WorldModelError where a policy was asked about places far from all starts."""
