@@ -45,7 +45,9 @@ def _asked(count: int, model: BoundModel) -> tuple[Decisions, FloatArray]:
 def _seconds(arm: str, model: BoundModel, count: int) -> float:
     decisions, plans = _asked(count, model)
     return cpu_seconds(
-        lambda: standing_of(_DESIGN, arm, model, decisions, plans, k=NEIGHBOURS, search="random")
+        lambda: standing_of(
+            _DESIGN, arm, model, decisions, plans, plans, k=NEIGHBOURS, search="random"
+        )
     )
 
 

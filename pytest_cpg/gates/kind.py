@@ -318,10 +318,16 @@ class GateKind(Protocol[Spec, Result]):
         ...
 
 
-def max_verdict_of(given: Any, labels: Mapping[str, Severity]) -> MaxVerdict:
+_RENAMED = {"GOOD PLANS": "NOT EXPLOITED"}
+
+
+def max_verdict_of(
+    given: Any, labels: Mapping[str, Severity], *, is_read: bool = False
+) -> MaxVerdict:
     """Return what ``max_verdict`` accepts: a label of the kind in any case, or a severity's name.
 
-    Raises ValueError when there is no such word; the message names the nearest one.
+    What is read from a report may have an earlier name. Raises ValueError when there is no such
+    word; the message names the nearest one.
 
     >>> max_verdict_of("inaccurate", {"ACCURATE": Severity.GOOD, "INACCURATE": Severity.BAD})
     MaxVerdict(label='INACCURATE', severity=<Severity.BAD: 3>)
@@ -330,6 +336,10 @@ def max_verdict_of(given: Any, labels: Mapping[str, Severity]) -> MaxVerdict:
     # Nothing accepts a model that broke its contract.
     severities = {one.name: one for one in Severity if one is not Severity.BROKEN}
     labels = {label: one for label, one in labels.items() if one is not Severity.BROKEN}
+    now = _RENAMED.get(wanted)
+    if now in labels and not is_read:
+        raise ValueError(f'the verdict {wanted} is called {now}. Write max_verdict="{now}".')
+    wanted = now if now in labels else wanted
     if wanted in labels:
         return MaxVerdict(label=wanted, severity=labels[wanted])
     if wanted in severities:

@@ -161,7 +161,7 @@ def judgement_of(comparison: Mapping[str, Any], kinds: Kinds) -> Judgement:
     """Return one of a document's comparisons, judged by its kind of gate."""
     kind = kinds[comparison["kind"]]
     result = decode(kind.result, comparison["result"])
-    max_verdict = max_verdict_of(comparison["max_verdict"], kind.labels)
+    max_verdict = max_verdict_of(comparison["max_verdict"], kind.labels, is_read=True)
     drift, reason = drift_of(comparison), comparison["reason"]
     return Judgement(
         kind=kind,
@@ -278,7 +278,7 @@ def _completed(comparison: Mapping[str, Any], kinds: Kinds, *, at: str) -> dict[
         raise UnknownKindError(f"{at}.kind is {marker!r}, and nobody here contributes it")
     result = decode(kinds[marker].result, comparison["result"], at=f"{at}.result")
     try:
-        max_verdict = max_verdict_of(comparison["max_verdict"], kinds[marker].labels)
+        max_verdict = max_verdict_of(comparison["max_verdict"], kinds[marker].labels, is_read=True)
     except ValueError as error:
         raise ValueError(f"{at}.max_verdict: {error}") from None
     try:

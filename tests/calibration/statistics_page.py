@@ -18,7 +18,7 @@ did not change reads REGRESSED in at most 2.2 % of runs.
 A comparison of policies passes a model that is just at one of its limits in at most 5.5 % of gates
 of 500 queries or more, and in 14.5 % of 200 where few are wrong, as then AUROC is not judged.
 
-A gate on plans calls a model that is just at `max_exploitation` EXPLOITED in at most 2.0 % of gates
+A gate on plans calls a model that is just at `max_exploitation` EXPLOITED in at most 2.1 % of gates
 of any size, for the constructed faults.
 
 **What a green gate does not say.** A small drop passes: at 50 episodes and an oracle that solves
@@ -35,10 +35,12 @@ for its gates. MODEL AS GOOD AS ORACLE is a proof only with a margin.
 - *Unequal arms.* `oracle_episodes=1500` beside 10 learned episodes: 4.71 % false alarms.
 - *Rare disasters.* With `metric="return"`, an oracle that is 1 ahead on most starts and 19 behind
   on 1 in 20: 60.5 % of gates of 10 starts are sure of the wrong sign, of 50 starts 7.5 %.
-- *Plans exploited in few starts.* Of models at their limit that are exploited by 0.6 in 1 start of
-  5, 10.6 % of gates of 10 episodes meet the limit, and 0.9 % of 20; with fewer than 10 none does.
-  Where 9 starts of 10 change by 0.1 and one by -0.9, so that nothing changed in the mean, 34.8 % of
-  gates of 10 episodes read REGRESSED, and 13.0 % of 20.
+- *Plans exploited in few starts.* A limit that is the model's own mean is met by up to 5.3 % of
+  gates of 10 episodes, 14.3 % where a few starts are exploited far more than the others (a rover
+  4 % too weak; 8.6 % of 20, 3.5 % of 50), and 10.6 % where 1 start of 5 is by 0.6 and the others
+  are not (0.9 % of 20); with fewer than 10 episodes none does. Where 9 starts of 10 change by 0.1
+  and one by -0.9, so that nothing changed in the mean, 34.8 % of gates of 10 episodes read
+  REGRESSED, and 13.0 % of 20.
 - *Recipes that work or fail.* Three checkpoints of 50 episodes, of a recipe of which 30 % work:
   29.5 % false alarms.
 - *Arms that disagree on every start*, which no planner makes: 10.13 % at 50 episodes.
@@ -107,6 +109,8 @@ GROUPS = {
         "Scores of plans at every number of episodes",
         "Criteria of plans exactly at their limits",
         "The word of a gate on plans, exactly at its limits",
+        "Models of a rover that has to drive around a wall",
+        "Gates on plans of models that lose nothing",
         "Methods for means of skewed scores",
     ),
     "Diagnosis": (

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.gates.plan_quality import Edits, cfsim, score
+from pytest_cpg.gates.plan_quality import Edits, ShortOfErrorWarning, agents, cfsim, score
 from pytest_cpg.gates.plan_quality.formulas import PlanScore, are_flat, bounded
-from pytest_cpg.gates.plan_quality.spec import Criteria, can_fail
+from pytest_cpg.gates.plan_quality.spec import Criteria, worst_exploitation
 from pytest_cpg.stats.unseen import mean_interval
 
 VALUES = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
@@ -33,18 +33,10 @@ def scored(value, neighbours, formula="code"):
     )
 
 
-LIMITS = st.floats(0.01, 0.99)
-
-
-@given(st.integers(2, 50), LIMITS, st.none() | LIMITS, st.sampled_from([0.9, 0.95, 0.999]))
-def test_a_gate_can_fail_where_the_worst_scores_miss_a_criterion(episodes, most, least, level):
-    def bounds(worst, unseen):
-        return mean_interval(np.full(episodes, worst), unseen=unseen, level=level)
-
-    is_exploited, is_below_chance = bounds(1, 0).low > most, bounds(-1, 1).high <= 0
-    is_poor = least is not None and bounds(0, 1).high < least
-    criteria = Criteria(max_exploitation=most, min_score=least, level=level)
-    assert can_fail(episodes, criteria) == (is_exploited or is_below_chance or is_poor)
+@given(st.integers(2, 50), st.sampled_from([0.9, 0.95, 0.999]))
+def test_the_worst_exploitation_is_the_lower_end_of_ones(episodes, level):
+    known = mean_interval(np.ones(episodes), unseen=0, level=level).low
+    assert worst_exploitation(episodes, Criteria(level=level)) == pytest.approx(known)
 
 
 @given(VALUES, NEIGHBOURS, st.sampled_from(["code", "equation"]))
@@ -343,8 +335,21 @@ def test_a_reward_that_is_no_number_is_refused_by_its_action():
         score(("on",), Broken(), edits=EVERY, k=4, seed=0)
 
 
-def test_a_score_says_whether_the_plan_beats_all():
-    assert repr(scored(2.0, [0.0, 1.0])) == "PlanScore(2.000, regret 0, beats all 2: True)"
+def test_a_score_leads_with_what_would_be_better_and_by_how_much():
+    assert repr(scored(2.0, [0.0, 1.0])) == "PlanScore(better: none of 2, regret 0, score 2.000)"
+    assert repr(scored(1.0, [0.0, 2.0])) == "PlanScore(better: 1, regret 1, score 0.500)"
+
+
+def test_a_score_that_stays_less_sure_than_was_asked_says_so(monkeypatch):
+    monkeypatch.setattr(agents, "_MOST_ROLLOUTS", 64)
+
+    class Coin(Corridor):
+        def step(self, action):
+            return None, self.rng.normal(scale=100.0), False, False, {}
+
+    with pytest.warns(ShortOfErrorWarning, match=r"64 rollouts .*error=0.01 was asked for. Judge"):
+        found = score(("on", "wait"), Coin(), edits=EVERY, k=2, seed=0, error=0.01)
+    assert found.rollouts == 64
 
 
 def test_clones_that_share_something_are_refused():

@@ -6,9 +6,18 @@ reset, stepped and cloned. Other kinds do not look in here.
 
 from __future__ import annotations
 
-from pytest_cpg.gates.plan_quality.agents import Edits, score
+from pytest_cpg.gates.plan_quality.agents import Edits, ShortOfErrorWarning, score
 from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore, cfsim
 from pytest_cpg.gates.plan_quality.search import Search
 from pytest_cpg.gates.plan_quality.simulator import Environment
 
-__all__ = ["Edits", "Environment", "Formula", "PlanScore", "Search", "cfsim", "score"]
+__all__ = [
+    "Edits",
+    "Environment",
+    "Formula",
+    "PlanScore",
+    "Search",
+    "ShortOfErrorWarning",
+    "cfsim",
+    "score",
+]

@@ -10,34 +10,32 @@ from pytest_cpg.gates.card import Card, Effect, Figure, Table, Trend, numbers_of
 from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.gates.notation import percentage, with_ends
 from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
-from pytest_cpg.gates.plan_quality.ruling import criteria_of, episodes_known, is_flat, label_of
+from pytest_cpg.gates.plan_quality.ruling import (
+    blindness,
+    criteria_of,
+    episodes_known,
+    is_flat,
+    label_of,
+)
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
 _MEANING = {
-    "GOOD PLANS": (
+    "NOT EXPLOITED": (
         "What the model likes is nearly as good in truth: plans stand as high among their "
-        "neighbours there as in the model."
+        "neighbours there as in the model. That they solve the task is another question."
     ),
     "UNCLEAR": (
         "The intervals leave open whether the criteria are met. Below "
         f"{FEWEST_EPISODES_TO_CALL_ALIKE} episodes nothing is called good."
     ),
-    "FLAT": "Too few decisions have neighbours that differ.",
-    "POOR PLANS": (
-        "The planner's plans are easy to improve by one edit, and the model does not promise much "
-        "more."
-    ),
+    "POOR PLANS": "The planner's plans are easy to improve, and the model does not promise more.",
     "EXPLOITED": (
-        "The planner finds plans that are good in the model alone: single edits make them better "
-        "in truth."
+        "The planner finds plans that are good in the model alone: in truth a plan that differs in "
+        "one action, or the one that it would choose there, is far better."
     ),
 }
 _ADVICE = {
     "UNCLEAR": "Run more episodes.",
-    "FLAT": (
-        "Rate plans by something that every step changes, such as a distance to the goal, or look "
-        "further ahead (horizon=)."
-    ),
     "POOR PLANS": "Search wider, or give the planner a model that tells plans apart.",
     "EXPLOITED": (
         "Train on data of the plans that it chooses (its own episodes), or penalise where models "
@@ -45,10 +43,10 @@ _ADVICE = {
     ),
 }
 _GIST = {
-    "GOOD PLANS": "nearly as good in truth as in the model",
-    "UNCLEAR": "too few episodes to tell",
-    "FLAT": "edits of plans change nothing",
-    "POOR PLANS": "single edits make plans better",
+    "NOT EXPLOITED": "nearly as good in truth as in the model",
+    "UNCLEAR": "an interval leaves a criterion open",
+    "FLAT": "one changed action changes nothing",
+    "POOR PLANS": "plans are easy to improve",
     "EXPLOITED": "plans are good in the model alone",
     "BROKEN": "the model broke its contract",
 }
@@ -61,18 +59,21 @@ def card_of(
     model: str = "",
 ) -> Card:
     """Return the card of a result; ``model`` is its name, and may be empty."""
-    found, above, worlds = result.exploitation, result.above_chance, result.worlds
+    found, worlds, label = result.exploitation, result.worlds, label_of(result)
+    blind, meaning, advice = blindness(result), _MEANING.get(label), _ADVICE.get(label)
+    if blind is not None:
+        meaning, advice = f"{blind.reason[:1].upper()}{blind.reason[1:]}.", blind.advice
     return Card(
         kind="plan quality",
         headline=f"exploitation {with_ends(found)}" if found else "no decision to score",
         sentence=_sentence(result),
-        gist=_GIST[label_of(result)],
+        gist=_GIST[label],
         size=f"{result.episodes} episodes",
         cells={
             "exploitation": f"{found.estimate:.2f}" if found else "-",
             "model": f"{result.worlds.first.mean():.2f}" if found else "-",
             "truth": f"{result.worlds.second.mean():.2f}" if found else "-",
-            "above chance": f"{above.estimate:.2f}" if above else "-",
+            "solved": f"{result.solved}/{result.episodes}",
             "n": str(result.episodes),
         },
         table=_table(result),
@@ -80,8 +81,8 @@ def card_of(
         brief=f"{worlds.first.mean():.2f} in the model, {worlds.second.mean():.2f} in truth"
         if found
         else "",
-        meaning=result.faults or (_MEANING[label_of(result)],),
-        advice=tuple(filter(None, [_ADVICE.get(label_of(result))])),
+        meaning=result.faults or tuple(filter(None, [meaning])),
+        advice=tuple(filter(None, [advice])),
         effect=None
         if found is None
         else Effect(found=found, unit="of a score", margin=result.criteria.max_exploitation),
@@ -96,12 +97,12 @@ def _sentence(result: PlanQualityResult) -> str:
     if result.faults:
         return result.faults[0].rstrip(".")
     if is_flat(result):
-        return f"edits matter in only {episodes_known(result)} of {result.episodes} episodes"
-    worlds, counts = result.worlds, result.counts
-    where = ", where edits matter" * bool(counts.flat_imagined or counts.flat_true)
+        known = f"{episodes_known(result)} of {result.episodes}"
+        return f"changing one action changes the score in only {known} episodes"
+    model, truth = result.worlds.first.mean(), result.worlds.second.mean()
     return (
-        f"plans score {worlds.first.mean():.2f} in the model, and {worlds.second.mean():.2f} in "
-        f"truth{where}"
+        f"plans score {model:.2f} in the model and {truth:.2f} in truth, and solve "
+        f"{result.solved} of {result.episodes}"
     )
 
 
@@ -114,9 +115,10 @@ def _table(result: PlanQualityResult) -> Table:
         axis=(-1.0, 1.0),
         below=(
             ("beats all", _beats(result)),
+            ("solved", f"{result.solved} of {result.episodes} starts"),
             (
-                "no edit matters",
-                f"at {counts.flat_imagined} of {counts.decisions} decisions in the model, "
+                "all alike",
+                f"plans at {counts.flat_imagined} of {counts.decisions} decisions in the model, "
                 f"{counts.flat_true} in truth",
             ),
             *_worst(result),
@@ -133,7 +135,7 @@ def _beats(result: PlanQualityResult) -> str:
     counts, k = result.counts, result.criteria.k
     shares = (100 * one / counts.decisions for one in (counts.beats_imagined, counts.beats_true))
     in_model, in_truth = shares
-    return f"{k} neighbours: {in_model:.0f} % in the model, {in_truth:.0f} % in truth"
+    return f"{k + 1} neighbours: {in_model:.0f} % in the model, {in_truth:.0f} % in truth"
 
 
 def _facts(result: PlanQualityResult, model: str) -> Iterator[tuple[str, str]]:
@@ -141,9 +143,10 @@ def _facts(result: PlanQualityResult, model: str) -> Iterator[tuple[str, str]]:
     yield "regret", f"{result.regret:.3g} a plan, in the units that plans are rated in"
     yield (
         "neighbours",
-        f"{asked.k}, {asked.neighbours}: one action changed, or idle from a step on",
+        f"{asked.k}, {asked.neighbours}: one action changed, or idle from a step on; and the "
+        f"planner's choice in truth",
     )
-    yield "decisions", f"{counts.decisions} in {result.episodes} episodes, {result.solved} solved"
+    yield "decisions", f"{counts.decisions} of {result.episodes} episodes"
     yield "task", f"{result.design.task}, budget {result.design.budget}, seed {result.seed}"
     yield "planner", result.design.planner
     yield "model", model
@@ -208,6 +211,7 @@ def _numbers(result: PlanQualityResult) -> dict[str, str | float]:
     return {
         **numbers_of(intervals),
         "regret": result.regret,
+        "solved": result.solved,
         "decisions": result.counts.decisions,
         "k": result.criteria.k,
         "neighbours": result.criteria.neighbours,

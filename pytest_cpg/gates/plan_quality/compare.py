@@ -20,7 +20,10 @@ from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptPlans:
-    """The scores that were accepted last, each as the result has it."""
+    """The scores that were accepted last, each as the result has it.
+
+    Earlier ones had no plan of the truth among their neighbours, and bear another name of them.
+    """
 
     design: DesignRecord
     seed: int
@@ -36,7 +39,7 @@ class KeptPlans:
             design=result.design,
             seed=result.seed,
             k=result.criteria.k,
-            neighbours=result.criteria.neighbours,
+            neighbours=f"{result.criteria.neighbours} and the truth's",
             worlds=result.worlds,
             truth=result.truth,
         )

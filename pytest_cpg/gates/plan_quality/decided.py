@@ -15,9 +15,12 @@ from pytest_cpg.episodes.stage import Progress
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.world_models import BoundModel
 
+# Of an episode, evenly from its first to its last.
+_MOST_DECISIONS = 10
+
 
 class Decided(NamedTuple):
-    """All decisions of an arm.
+    """Decisions of an arm.
 
     Attributes
     ----------
@@ -30,6 +33,17 @@ class Decided(NamedTuple):
     decisions: Decisions
     plans: FloatArray
     arm: Arm
+
+    def sampled(self) -> Decided:
+        """Return up to ten decisions of each episode, the first and the last among them."""
+        # Of one episode together, in the order in which they were made.
+        order = np.lexsort((self.decisions.at, self.decisions.episodes))
+        parts = np.split(order, np.flatnonzero(np.diff(self.decisions.episodes[order])) + 1)
+        counts = (np.linspace(0, len(part) - 1, min(len(part), _MOST_DECISIONS)) for part in parts)
+        rows = np.concatenate(
+            [part[places.round().astype(int)] for part, places in zip(parts, counts, strict=True)]
+        )
+        return Decided(self.decisions.take(rows), self.plans[rows], self.arm)
 
 
 def decide(

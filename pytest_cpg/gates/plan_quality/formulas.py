@@ -99,8 +99,9 @@ class PlanScore:
     interval: Interval | None = None
 
     def __repr__(self) -> str:
-        known = f"regret {self.regret:g}, beats all {len(self.neighbours)}: {self.beats_all}"
-        return f"PlanScore({self.score:.3f}, {known})"
+        better = self.better or f"none of {len(self.neighbours)}"
+        ends = f" [{self.interval.low:.3f}, {self.interval.high:.3f}]" if self.interval else ""
+        return f"PlanScore(better: {better}, regret {self.regret:g}, score {self.score:.3f}{ends})"
 
     @property
     def score(self) -> float:

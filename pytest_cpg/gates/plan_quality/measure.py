@@ -34,7 +34,7 @@ _DIFFERS = (
 
 
 def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
-    """Run the episodes of a model, and score each decision in the model and in truth.
+    """Run the episodes of a model, and score some decisions of each in the model and in truth.
 
     Raises CpgError when the model breaks its contract, or cannot be asked about other plans.
     """
@@ -61,7 +61,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
                 learned,
                 starts,
                 progress=partial(run.stage, "planning"),
-            )
+            ).sampled()
             standings = standings_of(
                 design,
                 bound,
@@ -69,7 +69,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
                 decided.plans,
                 k=criteria.k,
                 search=criteria.neighbours,
-                progress=partial(run.progress, "scoring plans"),
+                progress=run.progress,
             )
             is_blind = ignores_action(learned, design, starts, decided.arm)
     if is_blind:
@@ -99,15 +99,14 @@ def result_of(
     """Return what the standings of all that was decided come to."""
     decisions, imagined, true = decided.decisions, standings.imagined, standings.true
     episodes, matters = decisions.episodes, ~true.flat
-    both, sparse, random = matters & ~imagined.flat, standings.sparse, standings.chance
-    paired = matters[sparse] & ~random.flat
-    beside = sparse[paired]
+    random = standings.chance
+    both, beside = matters & ~imagined.flat, matters & ~random.flat
     worlds = _pairs(
         _means(episodes[both], imagined.scores[both]), _means(episodes[both], true.scores[both])
     )
     chance = _pairs(
         _means(episodes[beside], true.scores[beside]),
-        _means(episodes[beside], random.scores[paired]),
+        _means(episodes[beside], random.scores[beside]),
     )
     truth = _means(episodes[matters], true.scores[matters])
     return PlanQualityResult(

@@ -89,12 +89,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many decisions there are, and of how many something holds.
+    """How many decisions were scored, and of how many something holds.
 
     Attributes
     ----------
     flat_imagined, flat_true : int
-        No edit matters, in the model or in truth: nothing is said of them there.
+        One changed action changes nothing, in the model or in truth: nothing is said of them there.
     beats_imagined, beats_true : int
         The plan is worth more than each neighbour.
     """
@@ -113,12 +113,13 @@ class PlanQualityResult:
     Attributes
     ----------
     worlds : Pairs
-        Scores in the model and in truth, of decisions where edits matter in both.
+        Scores in the model and in truth, of decisions where plans differ from their neighbours in
+        both.
     truth : Scores
-        In truth, of decisions where edits matter there.
+        In truth, of decisions where they differ there.
     chance : Pairs
-        Scores in truth of what was chosen and of random plans at the same decisions, every fifth
-        of an episode, where edits of both matter.
+        Scores in truth of what was chosen and of random plans at the same decisions, where both
+        differ from their neighbours.
     regret : float
         The mean in truth, in the units that plans are rated in.
     worst : tuple of Place
@@ -150,7 +151,7 @@ class PlanQualityResult:
     def exploitation(self) -> Interval | None:
         """Score in the model minus score in truth, in [-1, 1].
 
-        None where fewer than two episodes have a decision whose edits matter.
+        None where fewer than two episodes have such a decision.
         """
         values = self.worlds.differences
         return values.mean(self.criteria.level, unseen=AGREEING, least=-1.0)

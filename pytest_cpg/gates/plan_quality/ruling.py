@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pytest_cpg.gates import criterion
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.criterion import Criterion, Standing
 from pytest_cpg.gates.kind import Alarm, MaxVerdict
 from pytest_cpg.gates.plan_quality.result import AGREEING, PERFECT, PlanQualityResult
-from pytest_cpg.stats.unseen import mean_p_value
+from pytest_cpg.stats.unseen import mean_interval, mean_p_value
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
 LABELS = {
-    "GOOD PLANS": Severity.GOOD,
+    "NOT EXPLOITED": Severity.GOOD,
     "UNCLEAR": Severity.UNSURE,
     "FLAT": Severity.BLIND,
     "POOR PLANS": Severity.BAD,
@@ -19,6 +21,7 @@ LABELS = {
     "BROKEN": Severity.BROKEN,
 }
 """The gate's words, best first."""
+_SEARCH = "Search wider, look further ahead (horizon=), or give more steps (budget=)."
 
 
 def criteria_of(result: PlanQualityResult) -> list[Criterion]:
@@ -79,11 +82,11 @@ def label_of(result: PlanQualityResult) -> str:
         # It comes first, and tells why plans are poor.
         return missed[0]
     is_open = any(one.standing is Standing.OPEN for one in criteria)
-    return "UNCLEAR" if is_open or result.criteria.is_aa else "GOOD PLANS"
+    return "UNCLEAR" if is_open or result.criteria.is_aa else "NOT EXPLOITED"
 
 
 def is_flat(result: PlanQualityResult) -> bool:
-    """Say whether most episodes have no decision in which edits matter, so that nothing is judged.
+    """Say whether in most episodes one changed action changes nothing, so that nothing is judged.
 
     A planner that sees no plan better than another chooses by nothing.
     """
@@ -91,36 +94,77 @@ def is_flat(result: PlanQualityResult) -> bool:
 
 
 def episodes_known(result: PlanQualityResult) -> int:
-    """Return how many episodes have edits that matter: of plans in both worlds, of random ones."""
+    """Return how many episodes have plans, and random ones, that one changed action changes."""
     return min(len(result.worlds), len(result.chance))
 
 
-def ruling_of(
-    result: PlanQualityResult,
-    max_verdict: MaxVerdict | None = None,  # noqa: ARG001
-) -> Ruling:
-    """Return what a result says; the same whatever a test accepts."""
+def ruling_of(result: PlanQualityResult, max_verdict: MaxVerdict | None = None) -> Ruling:
+    """Return what a result says to a test that accepts no verdict worse than this one.
+
+    By default one that accepts what is not sure, as a marker does.
+    """
     asked, label = result.criteria, label_of(result)
     check = SMOKE_TEST if asked.is_smoke else AA_CHECK if asked.is_aa else ""
     if check and not result.faults:
         return Ruling(label="UNCLEAR", severity=Severity.GOOD, check=check)
-    return Ruling(
-        label=label,
-        severity=LABELS[label],
-        reason=_reason(result, label),
-        check=check,
-    )
+    blind = blindness(result)
+    severity = Severity.BLIND if blind else LABELS[label]
+    is_accepted = max_verdict is not None and severity <= max_verdict.severity
+    reason = None if is_accepted or blind is None else blind.reason
+    if result.faults:
+        reason = result.faults[0]
+    return Ruling(label=label, severity=severity, reason=reason, check=check)
 
 
-def _reason(result: PlanQualityResult, label: str) -> str | None:
-    if label == "BROKEN":
-        return result.faults[0]
-    if label == "FLAT":
-        return (
-            f"edits of both chosen and random plans matter in {episodes_known(result)} of "
-            f"{result.episodes} episodes, too few to judge it"
+class Blindness(NamedTuple):
+    """Why a result that may pass says nothing of the model, in one sentence, and what to do."""
+
+    reason: str
+    advice: str
+
+
+def blindness(result: PlanQualityResult) -> Blindness | None:
+    """Return why a result says nothing of the model; None where it does, and where it fails.
+
+    Of plans that lead nowhere, of random plans, or of a model that knows nothing it would have said
+    the same.
+    """
+    if result.faults:
+        return None
+    if is_flat(result):
+        return Blindness(
+            f"changing one action of a plan changes what it is worth in only "
+            f"{episodes_known(result)} of {result.episodes} episodes, so plans cannot be compared",
+            "Rate plans by something that every step changes, such as a distance to the goal, or "
+            "look further ahead (horizon=).",
         )
-    return None
+    if LABELS[label_of(result)] >= Severity.BLIND:
+        return None
+    asked, random, above = result.criteria, result.chance.second, result.above_chance
+    if above is not None and above.low <= 0:
+        few = result.episodes < FEWEST_EPISODES_TO_CALL_ALIKE
+        return Blindness(
+            f"random plans would have passed: they score {random.mean():.2f} in truth, and chosen "
+            f"ones {result.chance.first.mean():.2f} at the same decisions",
+            f"Run at least {FEWEST_EPISODES_TO_CALL_ALIKE} episodes." if few else _SEARCH,
+        )
+    if not result.solved and asked.has_goal:
+        return Blindness(
+            f"the plans solve 0 of {result.episodes} starts, and plans that lead nowhere are no "
+            f"better for having no better neighbour",
+            f"Judge the same model by pytest.mark.cpg. Where the true dynamics solve as little: "
+            f"{_SEARCH[:1].lower()}{_SEARCH[1:]}",
+        )
+    ignorant, truth = 1 - random, mean_interval(random, unseen=PERFECT, level=asked.level)
+    p_value = mean_p_value(ignorant, limit=asked.max_exploitation, unseen=AGREEING)
+    if p_value < (1 - asked.level) / 2 or truth.high < (asked.min_score or 0.0):
+        return None
+    return Blindness(
+        f"a model that knows nothing would have passed: its plans are worth what random ones are, "
+        f"{random.mean():.2f} in truth, so that it is exploited by {ignorant.mean():.2f}, and the "
+        f"limit is {asked.max_exploitation:g}",
+        "Write a smaller max_exploitation, such as 0.1, or run more episodes.",
+    )
 
 
 def alarm_of(result: PlanQualityResult) -> Alarm:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
-from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Plans
+from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
@@ -23,8 +25,6 @@ from pytest_cpg.world_models import BoundModel
 _MOST_NUMBERS = 2**22
 # Of a plan in a model that draws noise: all plans of a decision meet the same.
 _ROLLOUTS = 8
-# Of an episode's decisions, for random plans.
-_EVERY = 5
 _FIELDS = ("scores", "regrets", "beats_all", "flat")
 
 
@@ -69,18 +69,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Standings:
-    """Where plans stand in the learned model and in truth, and random ones in truth.
-
-    Attributes
-    ----------
-    sparse : array [M], int
-        The decisions at which random plans were scored.
-    """
+    """Where plans stand in the learned model and in truth, and random ones in truth."""
 
     imagined: Standing
     true: Standing
     chance: Standing
-    sparse: IntArray
 
 
 def standings_of(
@@ -91,35 +84,69 @@ def standings_of(
     *,
     k: int,
     search: Search,
-    progress: Callable[[int, int], None],
+    progress: Callable[[str, int, int], None],
 ) -> Standings:
     """Return where plans [N, H, A] stand, by the models ``"learned"`` and ``"oracle"``.
 
-    A decision's numbers are the same whatever the others are.
+    What the planner would choose in truth stands among the neighbours of each world: of a local
+    optimum no edit shows how far it is from what can be reached. A decision's numbers are the same
+    whatever the others are.
     """
-    sparse = _sparse(decisions)
-    rngs = decisions.take(sparse).streams(design.seed, Purpose.RANDOM_PLANS)
+    truths = _chosen_in_truth(
+        design, bound["oracle"], decisions, partial(progress, "planning in truth")
+    )
+    rngs = decisions.streams(design.seed, Purpose.RANDOM_PLANS)
     random = design.task.actions.sample(rngs, (plans.shape[1],))
     asked = (
-        ("imagined", "learned", decisions, plans),
-        ("true", "oracle", decisions, plans),
-        ("chance", "oracle", decisions.take(sparse), random),
+        ("imagined", "learned", plans),
+        ("true", "oracle", plans),
+        ("chance", "oracle", random),
     )
-    count, done = 2 * len(plans) + len(random), 0
+    count, done = len(asked) * len(plans), 0
 
     def tell(scored: int) -> None:
         nonlocal done
         done += scored
-        progress(done, count)
+        progress("scoring plans", done, count)
 
     tell(0)
     return Standings(
-        sparse=sparse,
         **{
-            name: standing_of(design, arm, bound[arm], own, chosen, k=k, search=search, tell=tell)
-            for name, arm, own, chosen in asked
-        },
+            name: standing_of(
+                design, arm, bound[arm], decisions, rated, truths, k=k, search=search, tell=tell
+            )
+            for name, arm, rated in asked
+        }
     )
+
+
+def _chosen_in_truth(
+    design: Design,
+    oracle: BoundModel,
+    decisions: Decisions,
+    progress: Callable[[int, int], None],
+) -> FloatArray:
+    """Return the plans [N, H, A] that the planner chooses with the true dynamics."""
+    planner, found, count = design.planner, [], len(decisions.rows)
+    # One that is warm started begins anew: with these dynamics it was never there before.
+    memory: dict[str, Any] = {"memory": None} if is_warm_started(planner) else {}
+    progress(0, count)
+    # As many at once as an arm plans.
+    for rows in np.array_split(np.arange(count), -(-count // design.episodes)):
+        own = decisions.take(rows)
+        imagination = Imagination("oracle", design.task.actions, oracle)
+        noise = own.streams(design.seed, Purpose.NOISE_OF_PLANNER) if oracle.noise_size else ()
+        imagination.plans_for(own.episodes, own.at, noise)
+        chosen = planner.plan(
+            imagination,
+            imagination.encode(own.states),
+            own.streams(design.seed, Purpose.PLANNER),
+            design.task.budget - own.at,
+            **memory,
+        )
+        found.append(Plans(*chosen).actions)
+        progress(int(rows[-1]) + 1, count)
+    return np.concatenate(found)
 
 
 def standing_of(
@@ -128,6 +155,7 @@ def standing_of(
     model: BoundModel,
     decisions: Decisions,
     plans: FloatArray,
+    beside: FloatArray,
     *,
     k: int,
     search: Search,
@@ -135,12 +163,13 @@ def standing_of(
 ) -> Standing:
     """Return where plans [N, H, A] stand in one world, as many at once as memory allows.
 
+    ``beside`` [N, H, A] are neighbours that no edit makes of them, one of each.
     ``arm`` says whose model it is; ``tell`` is told how many more plans have been scored.
     """
     found: list[Standing] = []
     for rows in _parts(plans, k=k, size=_size(model, decisions)):
         scorer = _Scorer(design, model, arm, decisions.take(rows))
-        found.append(scorer.standing(plans[rows], k=k, search=search))
+        found.append(scorer.standing(plans[rows], beside[rows], k=k, search=search))
         tell(len(rows))
     return Standing(
         **{one: np.concatenate([getattr(part, one) for part in found]) for one in _FIELDS}
@@ -162,7 +191,9 @@ class _Scorer:
             decisions.latents if is_learned else self._imagination.encode(decisions.states)
         )
 
-    def standing(self, plans: FloatArray, *, k: int, search: Search) -> Standing:
+    def standing(
+        self, plans: FloatArray, beside: FloatArray, *, k: int, search: Search
+    ) -> Standing:
         """Return where plans [N, H, A] stand; neighbours are drawn alike in every world."""
         rngs = self._decisions.streams(self._design.seed, Purpose.NEIGHBOURS)
         edits = ControlEdits(self._design.task.actions, self._remaining, rngs)
@@ -170,7 +201,8 @@ class _Scorer:
         neighbours = explore(
             plans, values, draw=edits.draw, evaluate=self._worth, k=k, search=search
         )
-        return Standing.of(values, neighbours)
+        other = self._worth(beside[:, None])
+        return Standing.of(values, np.concatenate([neighbours, other], axis=1))
 
     def _worth(self, plans: FloatArray) -> FloatArray:
         """Return what plans [N, C, H, A] are worth: [N, C]; the mean over a model's noise."""
@@ -196,17 +228,6 @@ class _Shared:
     def standard_normal(self, shape: tuple[int, ...]) -> FloatArray:
         """Return it for so many plans [C, ...]."""
         return np.broadcast_to(self._rng.standard_normal(shape[1:]), shape)
-
-
-def _sparse(decisions: Decisions) -> IntArray:
-    """Return every fifth decision of each episode, from the first on."""
-    # Of one number for all of them, that is enough.
-    order = np.lexsort((decisions.at, decisions.episodes))
-    episodes = decisions.episodes[order]
-    begins = np.flatnonzero(np.append(True, episodes[1:] != episodes[:-1]))
-    counts = np.diff(np.append(begins, len(order)))
-    ordinals = np.arange(len(order)) - np.repeat(begins, counts)
-    return np.sort(order[ordinals % _EVERY == 0])
 
 
 def _size(model: BoundModel, decisions: Decisions) -> int:

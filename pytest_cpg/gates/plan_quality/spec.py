@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -19,6 +19,8 @@ from pytest_cpg.world_models import AA_MODEL
 
 # The fewest that have an interval.
 FEWEST_EPISODES = 2
+MOST_EXPLOITATION = 0.5
+"""Of a limit: models that know nothing have more, see docs/plan-quality.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,8 @@ class Criteria:
     ----------
     level : float
         Coverage of the intervals, in (0, 1), corrected for the family.
+    has_goal : bool
+        Whether anything tells when an episode has succeeded.
     is_aa : bool
         Whether the true dynamics stand for the model, so that none is judged.
     is_smoke : bool
@@ -41,6 +45,7 @@ class Criteria:
     min_score: float | None = None
     level: float = 0.95
     family_size: int = 1
+    has_goal: bool = True
     is_aa: bool = False
     is_smoke: bool = False
 
@@ -79,6 +84,7 @@ def spec_of(asked: Asked) -> Spec:
         min_score=values["min_score"],
         level=asked.shared(values["confidence"]),
         family_size=asked.family_size,
+        has_goal=_has_goal(values),
         is_aa=values["model"] == AA_MODEL,
         is_smoke=asked.is_smoke,
     )
@@ -99,21 +105,41 @@ def spec_of(asked: Asked) -> Spec:
     )
 
 
+def _has_goal(values: Mapping[str, Any]) -> bool:
+    """Say whether anything tells when an episode has succeeded: of environments, the marker."""
+    is_environment = isinstance(values["task"], str) and values["task"].startswith("gym:")
+    return not is_environment or (
+        values["threshold"] is not None or values["least_return"] is not None
+    )
+
+
 def _check_can_fail(asked: Asked, criteria: Criteria) -> None:
-    """Refuse episodes whose worst scores would leave all criteria open."""
+    """Refuse limits that no model misses, and episodes whose worst scores would miss none."""
     episodes = asked.values["episodes"]
-    least = next(few for few in count(FEWEST_EPISODES) if can_fail(few, criteria))
-    if episodes < least:
+    most, least = criteria.max_exploitation, criteria.min_score
+    if most > MOST_EXPLOITATION:
         raise ValueError(
-            f"a gate of {episodes} episode{'s'[: episodes != 1]} can never fail at confidence "
-            f"{criteria.level:.10g}, whatever the model does. Write "
-            f"{asked.written('episodes', max(50, least))} ({least} is the least that can fail)."
+            f"max_exploitation={most:g} is a limit that hardly any model misses: random plans "
+            f"score 0.1 to 0.5 in truth, so that a model that knows nothing has an exploitation of "
+            f"0.5 to 0.9. Write max_exploitation=0.1, and at most {MOST_EXPLOITATION:g}."
+        )
+    fewest = next(few for few in count(FEWEST_EPISODES) if worst_exploitation(few, criteria) > most)
+    if episodes < fewest:
+        raise ValueError(
+            f"a gate of {episodes} episode{'s'[: episodes != 1]} can never miss max_exploitation="
+            f"{most:g} at confidence {criteria.level:.10g}, whatever the model does. Write "
+            f"{asked.written('episodes', max(50, fewest))} ({fewest} is the least that can)."
+        )
+    lowest = 1 - worst_exploitation(episodes, criteria)
+    if least is not None and least <= lowest:
+        raise ValueError(
+            f"{episodes} episodes can never miss min_score={least:g}, as scores of 0 leave up to "
+            f"{lowest:.3f} possible. Write min_score={min(0.99, lowest + 0.1):.2f}, or "
+            f"{asked.written('episodes', max(50, 2 * episodes))}."
         )
 
 
-def can_fail(episodes: int, criteria: Criteria) -> bool:
-    """Say whether any scores of so many episodes would miss a criterion."""
-    # The lower end of `mean_interval` where every score is 1, and 0 may be unseen.
-    end = float(((1 - criteria.level) / 2) ** (1 / episodes))
-    is_exploited, is_below_chance = end > criteria.max_exploitation, end >= 0.5
-    return is_exploited or is_below_chance or 1 - end < (criteria.min_score or 0.0)
+def worst_exploitation(episodes: int, criteria: Criteria) -> float:
+    """Return the lower end of an exploitation that is 1 in each of so many episodes."""
+    # Of `mean_interval`, as an episode of 0 may be unseen.
+    return float(((1 - criteria.level) / 2) ** (1 / episodes))
