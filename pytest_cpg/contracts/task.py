@@ -22,8 +22,9 @@ class Task(Protocol):
     warm start, the episode's target), so that every method is a pure function of its arguments:
     a row's result depends on that row alone, bit for bit.
 
-    It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `ChangeablePhysics`,
-    `MeasuredColumns`, `Pictures`, `ObservationKeys`, `Observed`, `ActionRepeat` and `CacheKey`.
+    It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
+    `ChangeablePhysics`, `MeasuredColumns`, `Pictures`, `ObservationKeys`, `Observed`,
+    `ActionRepeat` and `CacheKey`.
     """
 
     @property
@@ -150,6 +151,21 @@ class RewardThreshold(Protocol):
     def threshold(self) -> float:
         """The reward that is a success."""
         ...
+
+
+class Endings(Protocol):
+    """A task some of whose states end an episode: they stay as they are, without reward."""
+
+    def terminated(self, states: FloatArray) -> BoolArray:
+        """Say of states [..., S] whether the episode is over: bool [...]."""
+        ...
+
+
+def has_ended(task: object, states: FloatArray) -> BoolArray:
+    """Say of states [..., S] whether the episode is over: bool [...]; never without `Endings`."""
+    if has(task, Endings):
+        return np.asarray(task.terminated(states), dtype=np.bool_)
+    return np.zeros(states.shape[:-1], dtype=np.bool_)
 
 
 class ChangeablePhysics(Protocol):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, Task, TaskError
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.contracts.task import Endings, has_ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,7 +80,8 @@ def collect_transitions(
 ) -> Transitions:
     """Return transitions of uniform random actions from the task's own starts.
 
-    Episodes are not cut at success: what lies behind the goal is part of the world. The rows of an
+    Episodes are not cut at success: what lies behind the goal is part of the world. They are where
+    the task says that they are over, and then the transitions have terminations. The rows of an
     episode are neighbours, in order, and the first rows are the same for every larger ``count``.
     Raises TaskError when the simulator diverges.
 
@@ -98,33 +102,62 @@ def collect_transitions(
             f"count, episode_steps and hold must be at least 1, got {count!r}, {episode_steps!r} "
             f"and {hold!r}"
         )
-    streams = [
-        Stream.COLLECTION.sequence(seed, episode).spawn(2)
-        for episode in range(-(-count // episode_steps))
-    ]
+    parts: list[_Steps] = []
+    episodes = missing = 0
+    while (missing := count - sum(len(part.actions) for part in parts)) > 0:
+        # As many as are enough where no episode ends early; then as many again.
+        more = max(-(-missing // episode_steps), episodes)
+        numbers = range(episodes, episodes + more)
+        parts.append(_followed(task, numbers, seed=seed, steps=episode_steps, hold=hold))
+        episodes = numbers.stop
+    before, actions, after, rewards, ends = (
+        np.concatenate(arrays)[:count] for arrays in zip(*parts, strict=True)
+    )
+    return Transitions(
+        observations=before,
+        actions=actions,
+        next_observations=after,
+        rewards=rewards if with_rewards else None,
+        terminations=ends if has(task, Endings) else None,
+    )
+
+
+class _Steps(NamedTuple):
+    """Rows of several episodes, one after the other."""
+
+    before: FloatArray
+    actions: FloatArray
+    after: FloatArray
+    rewards: FloatArray
+    ends: BoolArray
+
+
+def _followed(task: Task, episodes: range, *, seed: int, steps: int, hold: int) -> _Steps:
+    """Return the steps of some episodes, none from where one is over."""
+    streams = [Stream.COLLECTION.sequence(seed, episode).spawn(2) for episode in episodes]
     starts = task.reset(np.array([start.generate_state(1)[0] for start, _ in streams], np.int64))
     drawn = task.actions.sample(
-        [np.random.default_rng(noise) for _, noise in streams], (-(-episode_steps // hold),)
+        [np.random.default_rng(noise) for _, noise in streams], (-(-steps // hold),)
     )
-    actions = np.repeat(drawn, hold, axis=1)[:, :episode_steps]
+    actions = np.repeat(drawn, hold, axis=1)[:, :steps]
     states = task.rollout(starts, actions)
     after = task.observe(states)
-    _check_diverged(task, after)
+    _check_diverged(task, after, first=episodes.start)
     before = np.concatenate([task.observe(starts)[:, None], after[:, :-1]], axis=1)
-    rows = (-1, after.shape[-1])
-    return Transitions(
-        observations=before.reshape(rows)[:count],
-        actions=actions.reshape(-1, task.actions.size)[:count],
-        next_observations=after.reshape(rows)[:count],
-        rewards=task.reward(states, actions).reshape(-1)[:count] if with_rewards else None,
-    )
+    ended = has_ended(task, states)
+    is_over = np.concatenate([has_ended(task, starts)[:, None], ended[:, :-1]], axis=1)
+    if is_over.all():
+        raise TaskError(f"{task.name}: every episode is over at its start. Mend terminated().")
+    rewards = task.reward(states, actions)
+    return _Steps(*(rows[~is_over] for rows in (before, actions, after, rewards, ended)))
 
 
-def _check_diverged(task: Task, observations: FloatArray) -> None:
-    """Raise TaskError unless all observations [N, H, O] are finite."""
+def _check_diverged(task: Task, observations: FloatArray, *, first: int) -> None:
+    """Raise TaskError unless all observations [N, H, O] of episodes from ``first`` are finite."""
     broken = np.argwhere(~np.isfinite(observations).all(axis=-1))
     if len(broken):
         raise TaskError(
-            f"{task.name}: the simulator diverged under random actions in episode {broken[0, 0]} "
-            f"at step {broken[0, 1] + 1}. Reduce the simulator's time step or the actions' range."
+            f"{task.name}: the simulator diverged under random actions in episode "
+            f"{first + broken[0, 0]} at step {broken[0, 1] + 1}. Reduce the simulator's time "
+            f"step or the actions' range."
         )

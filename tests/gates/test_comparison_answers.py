@@ -16,6 +16,7 @@ from pytest_cpg.gates.policy_comparison import answers
 from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
 from pytest_cpg.gates.policy_comparison.card import card_of
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
+from pytest_cpg.gates.policy_comparison.environments import environment
 from pytest_cpg.gates.policy_comparison.explanation import meaning
 from pytest_cpg.gates.policy_comparison.guards import (
     Held,
@@ -212,7 +213,7 @@ def _fields(criteria):
 def test_bounds_of_standing_observations_are_a_fault_and_those_of_a_fall_are_none():
     high = np.r_[1.3, 0.15, np.full(9, 5.0)]
     upright = np.tile(np.r_[1.25, np.zeros(10)], (5, 1))
-    queries = SimpleNamespace(environment="hopper", observations_a=upright)
+    queries = SimpleNamespace(terminated=environment("hopper").terminated, observations_a=upright)
     standing, fallen = (
         SimpleNamespace(clip_bounds=ClipBounds(low=np.r_[low, -high[1:]], high=high))
         for low in (0.8, 0.5)
@@ -220,7 +221,9 @@ def test_bounds_of_standing_observations_are_a_fault_and_those_of_a_fall_are_non
     assert "no episode ends" in clip_fault(standing, queries)
     assert clip_fault(fallen, queries) == ""
     # In a maze nobody falls.
-    maze = SimpleNamespace(environment="maze-umaze", observations_a=np.zeros((5, 4)))
+    maze = SimpleNamespace(
+        terminated=environment("maze-umaze").terminated, observations_a=np.zeros((5, 4))
+    )
     bounds = ClipBounds(low=-np.ones(4), high=np.ones(4))
     assert clip_fault(SimpleNamespace(clip_bounds=bounds), maze) == ""
 

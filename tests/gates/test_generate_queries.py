@@ -110,6 +110,49 @@ def test_labels_can_be_balanced_at_each_horizon():
     assert verify_labels(even, TaskSimulator(TASK)).share == 1
 
 
+@dataclass(frozen=True)
+class Pit(Track):
+    """A track that ends beyond 6, where a puck stays for nothing."""
+
+    name: str = "pit"
+
+    def step(self, states, actions):
+        return np.where(self.terminated(states)[..., None], states, super().step(states, actions))
+
+    def reward(self, states, actions):
+        return np.where(self.terminated(states), -3.0, super().reward(states, actions))
+
+    def terminated(self, states):
+        return np.abs(states[..., 0]) > 6
+
+
+def test_no_query_starts_where_an_episode_is_over_and_what_is_left_out_is_told(tmp_path):
+    told = []
+    options = {"task": Pit(), "announce": told.append, "keep": tmp_path / "kept.npz"}
+    found = generated(**options)
+    for side in "ab":
+        assert not Pit().terminated(getattr(found, f"states_{side}")).any()
+    (line,) = told
+    left_out, states = map(int, re.findall(r"\d+", line)[:2])
+    assert 0 < left_out < states
+    assert "states are left out as starts of queries: their episode is over." in line
+    assert_same(generated(**options), found)
+    # What ends an episode is paid, and nothing after it.
+    agreement = verify_labels(found, TaskSimulator(Pit()))
+    assert agreement.share == 1
+    assert agreement.errors.max() < 1e-9
+    assert min(found.returns_a.min(), found.returns_b.min()) > -3 - 10 * 0.6
+
+
+def test_a_task_that_is_over_everywhere_is_refused():
+    class Nowhere(Track):
+        def terminated(self, states):
+            return np.ones(states.shape[:-1], dtype=bool)
+
+    with pytest.raises(ComponentError, match=r"all \d+ states that queries could start from are"):
+        generated(task=Nowhere())
+
+
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
 def test_both_kinds_of_query_are_asked(share):
     asked = generated(same_start=share, gap=0.0, candidates=200)

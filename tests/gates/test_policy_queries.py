@@ -54,6 +54,26 @@ def test_some_queries_are_taken_by_index_or_mask():
         queries.take([])
 
 
+def test_a_rule_for_the_end_of_episodes_is_asked_in_any_shape_and_no_query_starts_there(tmp_path):
+    def is_far(observations):
+        assert observations.shape == (len(observations), 1)
+        return np.abs(observations[:, 0]) > 2
+
+    queries = line_queries(terminated=is_far)
+    places = np.array([[[0.0], [3.0]], [[-2.5], [2.0]]])
+    assert queries.ended(places).tolist() == [[False, True], [True, False]]
+    assert queries.take([0, 5]).terminated is is_far
+    # A function is in no file, and is given again as policies are.
+    queries.save(tmp_path / "q.npz")
+    policies = queries.policies
+    assert PolicyQueries.load(tmp_path / "q.npz", policies).terminated is None
+    assert PolicyQueries.load(tmp_path / "q.npz", policies, is_far).terminated is is_far
+    with pytest.raises(ValueError, match=r"query 0 starts where .* and so do 1 more: leave them"):
+        line_queries(terminated=lambda observations: np.abs(observations[:, 0]) > 0.9)
+    with pytest.raises(ValueError, match=r"terminated gave float64 of shape \(6, 1\) for"):
+        line_queries(terminated=np.abs)
+
+
 @pytest.mark.parametrize(
     ("spoiled", "said"),
     [

@@ -185,6 +185,23 @@ def test_its_result_can_be_asserted_on_and_recorded_steps_are_checked(carts):
     assert "One step is predicted no better than by leaving" in section
 
 
+def test_a_rule_for_the_end_of_episodes_holds_for_any_model_and_any_queries(carts):
+    rule = "lambda observations: observations[:, 0] > 5"
+    same = carts(more=f", terminated={rule}", body="assert cpg_opcc.wrong_count == 19")
+    same.assert_outcomes(passed=1)
+    # Where an episode ends at once, only the first step counts.
+    early = carts(
+        more=", terminated=lambda observations: observations[:, 0] > -100", models=("good",)
+    )
+    early.assert_outcomes(errors=1)
+    assert "starts where terminated() says that its episode is over" in flat(early)
+    short = "lambda observations: np.abs(observations[:, 1]) > 2 * np.abs(SPEEDS).max()"
+    head = "import numpy as np\n" + HEAD
+    head += "SPEEDS = np.r_[QUERIES.observations_a[:, 1], QUERIES.observations_b[:, 1]]\n"
+    passing = carts(more=f", terminated={short}", head=head, body="assert cpg_opcc.wrong_count")
+    passing.assert_outcomes(passed=1)
+
+
 def test_what_a_test_does_to_its_result_is_in_no_report(carts):
     body = (
         "cpg_opcc.answers[:] = cpg_opcc.labels\n    cpg_opcc.grades.intervals.clear()\n"

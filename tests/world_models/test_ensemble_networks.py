@@ -1,4 +1,5 @@
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def layered(tensors, prefix, member, x):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_is_what_its_file_says_by_plain_numpy(kind, output, tmp_path):
     """Member by member and target by target, in float64."""
-    model = trained(kind=kind, output=output, prior_scale=5.0)
+    model = trained(kind=kind, output=output, prior_scale=5.0, clip=False)
     model.save(tmp_path / "ensemble.safetensors")
     tensors = {
         name: value.double().numpy()
@@ -181,7 +182,12 @@ def test_a_prior_keeps_members_apart_where_there_are_no_data():
 
     plain, prior = (
         trained(
-            members=5, updates=150, prior_scale=scale, normalise_targets=False, learning_rate=5e-3
+            members=5,
+            updates=150,
+            prior_scale=scale,
+            normalise_targets=False,
+            learning_rate=5e-3,
+            clip=False,
         )
         for scale in (0.0, 5.0)
     )
@@ -347,10 +353,103 @@ def test_a_file_is_a_model_for_either_gate(tmp_path):
     observations = task.observe(states)
     several = bind_ensemble(loaded, observations=observations, actions=actions)
     imagined = several.rollout(each(observations, 2), lambda *_: each(actions, 2), 1)
-    expected = model.step(each(observations, 2), each(actions, 2))[0]
+    free = replace(model, clip_bounds=None)
+    expected = free.step(each(observations, 2), each(actions, 2))[0]
     np.testing.assert_allclose(planned, expected.mean(axis=0), rtol=1e-5)
     clipped = np.clip(expected, model.clip_bounds.low, model.clip_bounds.high)
     np.testing.assert_allclose(imagined.observations[:, :, 0], clipped, rtol=1e-6)
+
+
+def falling(count=4000, seed=0):
+    """Return a ball that is pushed either way and ends its episode where it leaves (-1, 1)."""
+    rng = np.random.default_rng(seed)
+    places, pushes = rng.uniform(-1, 1, (count, 1)), rng.uniform(-1, 1, (count, 1))
+    after = places + 0.3 * pushes
+    return Transitions(
+        observations=places,
+        actions=pushes,
+        next_observations=after,
+        rewards=-np.abs(after[:, 0]),
+        terminations=is_out(after),
+    )
+
+
+def is_out(observations):
+    return np.abs(observations[..., 0]) > 1
+
+
+ENDINGS = {
+    "feed-forward": {},
+    "autoregressive": {"kind": "autoregressive"},
+    "gaussian": {"output": "gaussian"},
+    "with a prior": {"prior_scale": 1.0},
+}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("options", ENDINGS.values(), ids=ENDINGS)
+def test_members_learn_when_an_episode_ends_and_keep_it_in_their_file(options, tmp_path):
+    model = trained(
+        falling(), updates=600, hidden=32, batch_size=128, learning_rate=1e-2, **options
+    )
+    model.save(tmp_path / "ensemble.safetensors")
+    loaded = EnsembleNetwork.load(tmp_path / "ensemble.safetensors")
+    others = falling(2000, seed=1)
+    for one in (model, loaded):
+        _, _, ended = one.step(each(others.observations), each(others.actions))
+        wrong = (ended != others.terminations).mean()
+        assert wrong < 0.35 * others.terminations.mean()
+    # Not within reach of what ends an episode.
+    safe = np.abs(others.next_observations[:, 0]) < 0.5
+    assert not ended[:, safe].any()
+
+
+def test_a_rule_stands_in_for_terminations_that_nobody_logged():
+    logged = falling(500)
+    without = replace(logged, terminations=None)
+    same, other = trained(logged), trained(without, terminated=is_out)
+    arrays = each(logged.observations), each(logged.actions)
+    for first, second in zip(same.step(*arrays), other.step(*arrays), strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert len(trained(without).step(*arrays)) == 2
+
+
+@pytest.mark.trains
+def test_an_ensemble_that_draws_draws_no_end_of_an_episode():
+    model = replace(trained(falling(), updates=300, output="gaussian"), draws=True)
+    assert model.noise_size == 2
+    arrays = each(OBSERVATIONS[:20, :1]), each(ACTIONS[:20, :1])
+    still, loud = (model.step(*arrays, scale * np.ones((3, 20, 2)))[2] for scale in (0, 100))
+    np.testing.assert_array_equal(still, loud)
+
+
+class Wrapped:
+    """A user's own class around an ensemble's step, which says nothing of its bounds."""
+
+    def __init__(self, model):
+        self.members, self.step = model.members, lambda *arrays: (*model.step(*arrays), None)[:2]
+
+
+def test_clip_bounds_survive_a_wrapper():
+    model = trained(falling(500))
+    start = np.array([[0.9]])
+    several = bind_ensemble(Wrapped(model), observations=start, actions=np.ones((1, 1)))
+    imagined = several.rollout(each(start), lambda *_: np.full((3, 1, 1), 1e6), 5)
+    assert imagined.observations.max() <= model.clip_bounds.high[0] + 1e-6
+    assert imagined.rewards.min() >= model.clip_bounds.lowest_reward - 1e-6
+
+
+def test_a_file_without_a_word_of_endings_is_read_as_before(tmp_path):
+    path = tmp_path / "ensemble.safetensors"
+    model = trained(updates=1)
+    model.save(path)
+    about = metadata_of(path)
+    assert '"ends": false' in about["about"]
+    older = about["about"].replace(', "ends": false', "").replace('"ends": false, ', "")
+    assert "ends" not in older
+    write_safetensors(path, read_safetensors(path), {**about, "about": older})
+    for first, second in zip(asked(EnsembleNetwork.load(path)), asked(model), strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_another_task_is_refused_by_its_sizes():

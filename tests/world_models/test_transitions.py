@@ -2,6 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from sliders import Slider
 
 from pytest_cpg.contracts import TaskError
 from pytest_cpg.tasks import TASKS
@@ -114,6 +115,23 @@ def test_rewards_are_kept_where_they_are_asked_for_and_change_nothing_else(monke
     np.testing.assert_array_equal(rewarded.rewards, expected)
 
 
+def test_an_episode_is_left_where_the_task_says_that_it_is_over():
+    class Ending(Slider):
+        """A puck whose episode ends where it leaves a range."""
+
+        def terminated(self, states):
+            return np.abs(states[..., 0]) > 10
+
+    options = {"seed": 3, "episode_steps": 50, "with_rewards": True}
+    few, many = (collect_transitions(Ending(), count=count, **options) for count in (150, 700))
+    assert few.terminations.any()
+    assert (np.abs(few.observations) <= 10).all()
+    np.testing.assert_array_equal(np.abs(few.next_observations[:, 0]) > 10, few.terminations)
+    for name in (*NAMES, "rewards", "terminations"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(many, name)[:150])
+    assert collect_transitions(Slider(), count=50, seed=3).terminations is None
+
+
 @pytest.mark.parametrize("options", [{"count": 0}, {"episode_steps": 0}, {"hold": 0}])
 def test_counts_below_one_are_refused(options):
     with pytest.raises(ValueError, match="at least 1"):
@@ -135,6 +153,9 @@ def test_diverged_simulator_names_episode_and_step():
 
         def observe(self, states):
             return states
+
+        def reward(self, states, actions):
+            return states[..., 0]
 
     with pytest.raises(TaskError, match=r"diverging.*episode 1 at step 5"):
         collect_transitions(Diverging(), count=30, seed=0, episode_steps=10)

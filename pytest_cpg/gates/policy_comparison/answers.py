@@ -24,7 +24,6 @@ from pytest_cpg.contracts import (
     WorldModelError,
 )
 from pytest_cpg.contracts.errors import CURE
-from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.rows import Snapshot, Spread, filled
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble, bind_ensemble
@@ -46,8 +45,7 @@ class SideReturns(NamedTuple):
 
 
 def bound_to(model: Any, queries: PolicyQueries, *, seed: int) -> BoundEnsemble:
-    """Return the model as an ensemble whose episodes end where the queries' world ends them."""
-    world = ENVIRONMENTS.get(queries.environment)
+    """Return the model as an ensemble whose episodes also end where the queries end them."""
     observations = queries.observations_a[:_PROBES]
     if queries.actions_a is None:
         actions = queries.act(int(queries.policy_a[0]), observations)
@@ -57,7 +55,7 @@ def bound_to(model: Any, queries: PolicyQueries, *, seed: int) -> BoundEnsemble:
         model,
         observations=observations,
         actions=actions,
-        terminated=None if world is None else world.terminated,
+        terminated=None if queries.terminated is None else queries.ended,
         seed=seed,
     )
 

@@ -96,7 +96,7 @@ def draw_candidates(
 def reached_states(
     task: Task, act: Acting, *, policies: int, seed: int, behaviour: Behaviour
 ) -> FloatArray:
-    """Return the states [P, S] of episodes, from which queries may start.
+    """Return the states [P, S] of episodes, those among them that are over, too.
 
     Raises TaskError when the simulator diverges.
 

@@ -15,7 +15,9 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.contracts.task import Endings, has_ended
 from pytest_cpg.gates.policy_comparison.candidates import (
     Behaviour,
     Candidates,
@@ -125,15 +127,16 @@ def generate_queries(
     progress : callable, optional
         Called with candidates done and in all after each block.
     announce : callable
-        Called with a sentence on the cost before it is paid, where planners are policies.
+        Called with a sentence on the cost before it is paid, where planners are policies; and with
+        one on the states that are left out, because an episode is over there.
 
     Raises
     ------
     ValueError
         For an impossible setting.
     CpgError
-        When a policy leaves the action space, the simulator diverges, no pair differs enough, or
-        ``keep`` holds what another call did.
+        When a policy leaves the action space, the simulator diverges, no pair differs enough, every
+        state is over, or ``keep`` holds what another call did.
     """
     if not isinstance(task, Task):
         raise ValueError(f"task must be a task such as TASKS['maze'](), got {task!r:.60}")
@@ -155,13 +158,38 @@ def generate_queries(
     cost = planned_cost(plan.policies, rows, task.actions, probes)
     if cost:
         announce(f"{cost}\n")
-    states = reached_states(
-        task, plan.act, policies=len(plan.policies), seed=seed, behaviour=plan.starts
-    )
+    states = _living_states(plan, announce)
     answers = np.stack([plan.act(number, probes) for number in range(len(plan.policies))])
-    kept = KeptReturns.opened(keep, _settings(plan), answers)
+    kept = KeptReturns.opened(keep, _settings(plan, states), answers)
     returns = _returns(plan, states, kept, progress)
     return _queries(plan, states, returns, gap, is_balanced=balanced)
+
+
+def _living_states(plan: _Plan, announce: Callable[[str], object]) -> FloatArray:
+    """Return the states [P, S] that queries start from, and tell how many are left out as over.
+
+    Whatever is done there, nothing moves and nothing is paid: a query would ask which start is
+    over.
+    """
+    states = reached_states(
+        plan.task,
+        plan.act,
+        policies=len(plan.policies),
+        seed=plan.seed,
+        behaviour=plan.starts,
+    )
+    is_over = has_ended(plan.task, states)
+    if is_over.all():
+        raise ComponentError(
+            f"{plan.task.name}: all {len(states)} states that queries could start from are over. "
+            f"Let terminated() be false at the start of an episode."
+        )
+    if is_over.any():
+        announce(
+            f"{is_over.sum()} of {len(states)} states are left out as starts of queries: their "
+            f"episode is over.\n"
+        )
+    return states[~is_over]
 
 
 def _returns(
@@ -242,10 +270,13 @@ def _probes(plan: _Plan) -> FloatArray:
     return observed
 
 
-def _settings(plan: _Plan) -> dict[str, object]:
+def _settings(plan: _Plan, states: FloatArray) -> dict[str, object]:
     """Return what decides all returns beside the policies, by the names of the arguments."""
     own = ("seed", "candidates", "discount", "starts", "same_start")
+    # Files of earlier versions have no number of states, and are of other ones where some are over.
+    ends = {"states": len(states)} if has(plan.task, Endings) else {}
     return {
+        **ends,
         "task": plan.task.name,
         "versions": dict(plan.task.versions),
         "policies": len(plan.policies),

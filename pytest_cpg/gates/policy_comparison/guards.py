@@ -17,7 +17,6 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.ensemble import Act
 from pytest_cpg.gates.policy_comparison.answers import SideReturns, imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
-from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS
 from pytest_cpg.gates.policy_comparison.simulators import acted
@@ -132,13 +131,13 @@ def copies_fault(found: Held | None) -> str:
 
 def clip_fault(ensemble: BoundEnsemble, queries: PolicyQueries) -> str:
     """Say that predictions are clipped to where no episode can end, in a world where some do."""
-    world, bounds = ENVIRONMENTS.get(queries.environment), ensemble.clip_bounds
-    if world is None or bounds is None:
+    rule, bounds = queries.terminated, ensemble.clip_bounds
+    if rule is None or bounds is None:
         return ""
     seen = queries.observations_a
     edge = np.full(seen.shape[1], _ANYTHING)
-    may_end = replace(bounds, low=-edge, high=edge).admits(world.terminated, seen)
-    if not may_end or bounds.admits(world.terminated, seen):
+    may_end = replace(bounds, low=-edge, high=edge).admits(rule, seen)
+    if not may_end or bounds.admits(rule, seen):
         return ""
     return (
         "Predictions are clipped to bounds within which no episode ends, so that nobody ever falls "

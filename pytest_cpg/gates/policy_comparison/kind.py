@@ -38,6 +38,7 @@ class PolicyComparison:
     resumes = True
     arguments = (
         Argument("queries", as_given, REQUIRED, help="a published name, a file, or PolicyQueries"),
+        Argument("terminated", as_given, help="where episodes end: observations [B, O] to bool"),
         Argument("confidence", one_of("pci", "ev", "u-pci"), "pci", help="how sure an answer is"),
         Argument("min_auroc", _share, 0.6, help="how well confidence tells right from wrong"),
         Argument("max_risk", _share, 0.05, help="the share of wrong ones among the surest"),

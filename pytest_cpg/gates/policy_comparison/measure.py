@@ -51,7 +51,7 @@ def measure_comparison(
     # Before the model is asked anything: its content may change with that.
     snapshot = Snapshot(
         execution,
-        model,
+        (model, queries.terminated) if queries.has_own_rule else model,
         lambda: {"queries": digest_of(queries), "policies": policies_digest(queries), "seed": seed},
     )
     ensemble = bound_to(model, queries, seed=seed)

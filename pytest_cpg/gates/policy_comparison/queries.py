@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from pytest_cpg.planners.policies import (
     check_repeats,
     checked_actions,
 )
+from pytest_cpg.world_models.ensembles.rollout import Terminated
 
 # Observations that every policy is asked about before anything is measured.
 _TRIALS = 8
@@ -52,6 +54,10 @@ class PolicyQueries:
         What is done first; None where the policy acts at once.
     action_space : ActionSpace, optional
         What is possible. Of a published environment it is known.
+    terminated : callable, optional
+        Maps observations [B, O] to whether an episode ends there, bool [B]; the reward of the step
+        that led there counts. Of a published environment it is known; None elsewhere leaves it to
+        what a model says.
     """
 
     environment: str
@@ -69,6 +75,7 @@ class PolicyQueries:
     actions_a: FloatArray | None = None
     actions_b: FloatArray | None = None
     action_space: ActionSpace | None = None
+    terminated: Terminated | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.environment, str) or not self.environment:
@@ -87,6 +94,7 @@ class PolicyQueries:
             self._set(name, _whole(name, getattr(self, name), count, least, most))
         self._check_answers()
         self._check_world()
+        self._check_starts()
         self._check_policies()
 
     def __len__(self) -> int:
@@ -107,6 +115,12 @@ class PolicyQueries:
         starts = self.observations_a if self.states_a is None else self.states_a
         return np.asarray(np.unique(starts, axis=0, return_inverse=True)[1].reshape(-1))
 
+    @property
+    def has_own_rule(self) -> bool:
+        """Whether ``terminated`` was given, and is no published environment's."""
+        known = ENVIRONMENTS.get(self.environment)
+        return self.terminated is not (None if known is None else known.terminated)
+
     def take(self, indices: npt.ArrayLike) -> PolicyQueries:
         """Return the queries at these indices [K], or where a mask [N] is true."""
         chosen = np.asarray(indices)
@@ -124,10 +138,14 @@ class PolicyQueries:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], policies: Sequence[Policy] | None = None
+        cls,
+        path: str | os.PathLike[str],
+        policies: Sequence[Policy] | None = None,
+        terminated: Terminated | None = None,
     ) -> PolicyQueries:
-        """Read what `save` wrote; see `query_files.load_queries`."""
-        return load_queries(cls, ARRAYS, path, policies)
+        """Read what `save` wrote; see `query_files.load_queries`. No file holds ``terminated``."""
+        queries = load_queries(cls, ARRAYS, path, policies)
+        return queries if terminated is None else replace(queries, terminated=terminated)
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -167,6 +185,8 @@ class PolicyQueries:
         if known is not None:
             if self.action_space is None:
                 self._set("action_space", known.actions)
+            if self.terminated is None:
+                self._set("terminated", known.terminated)
             for pair, size in (
                 ("observations", known.observation_size),
                 ("states", known.state_size),
@@ -187,6 +207,32 @@ class PolicyQueries:
                     f"{first.shape}"
                 )
             check_possible(first, self.action_space, f"actions_{side}")
+
+    def _check_starts(self) -> None:
+        """Raise ValueError where a query starts from where its episode is over."""
+        if self.terminated is None:
+            return
+        is_over = self.ended(self.observations_a) | self.ended(self.observations_b)
+        if is_over.any():
+            raise ValueError(
+                f"query {int(is_over.argmax())} starts where terminated() says that its episode is "
+                f"over, and so do {int(is_over.sum()) - 1} more: leave them out, or mend the rule"
+            )
+
+    def ended(self, observations: FloatArray) -> BoolArray:
+        """Say by the rule of ``terminated`` of observations [..., O] where an episode ends: [...].
+
+        Raises ValueError when the rule does not give a bool for each.
+        """
+        rule: Any = self.terminated
+        rows = np.asarray(observations).reshape(-1, observations.shape[-1])
+        found = np.asarray(rule(rows))
+        if found.shape != (len(rows),) or found.dtype != np.bool_:
+            raise ValueError(
+                f"terminated gave {found.dtype} of shape {found.shape} for observations "
+                f"{list(rows.shape)}: return a bool for each row"
+            )
+        return found.reshape(observations.shape[:-1])
 
     def _check_policies(self) -> None:
         """Raise CpgError unless each policy can answer the first of its observations, alike."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task, TaskError
 from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.contracts.task import has_ended
 from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS, Environment
 from pytest_cpg.gates.policy_comparison.point_maze import PointMaze
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
@@ -75,7 +76,7 @@ class BodySimulator:
 
 @dataclass(frozen=True, slots=True)
 class TaskSimulator:
-    """A world whose episodes end by nothing but their horizon; see `Simulator`."""
+    """A world whose episodes end where the task says so, or by their horizon; see `Simulator`."""
 
     task: Task | PointMaze
 
@@ -92,7 +93,7 @@ class TaskSimulator:
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Step the task; see `Simulator.step`."""
         after = self.task.step(inner, actions)
-        return after, self.task.reward(after, actions), np.zeros(len(after), dtype=np.bool_)
+        return after, self.task.reward(after, actions), has_ended(self.task, after)
 
 
 def simulator_of(name: str) -> Simulator:

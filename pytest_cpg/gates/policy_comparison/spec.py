@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,8 @@ def spec_of(asked: Asked) -> Spec:
     """
     values = asked.values
     queries = queries_at(values["queries"])
+    if values["terminated"] is not None:
+        queries = replace(queries, terminated=values["terminated"])
     name = _name(values["queries"], queries)
     _check_queries(queries, name, least=values["min_queries"])
     level = asked.shared(values["level"])

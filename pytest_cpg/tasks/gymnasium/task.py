@@ -95,6 +95,10 @@ class GymnasiumTask:
         del actions
         return np.array(states[..., -3])
 
+    def terminated(self, states: FloatArray) -> BoolArray:
+        """Say of states [..., S] whether the environment has terminated: bool [...]."""
+        return np.asarray(states[..., -1] == 1)
+
     def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
         """Say whether the reward [...] of a step of the environment reached the threshold."""
         del actions

@@ -60,9 +60,9 @@ class EnsembleNetwork:
     architecture : Architecture
     heads : Heads
     scaling : Scaling
-        Of inputs [O + A] and targets [O + 1], the reward last.
+        Of inputs [O + A] and targets [D].
     clip_bounds : ClipBounds or None
-        What imagined observations and rewards are kept to.
+        What `step` keeps observations and rewards to.
     updates : int
         Gradient steps that it was trained for.
     draws : bool
@@ -96,20 +96,25 @@ class EnsembleNetwork:
     @property
     def noise_size(self) -> int:
         """Normal numbers that `step` reads: one a target where it draws, else none."""
-        return self.architecture.targets if self.draws else 0
+        return self.architecture.observation_size + 1 if self.draws else 0
 
-    def step(self, observations: Any, actions: Any, noise: Any = None) -> tuple[Any, Any]:
+    def step(self, observations: Any, actions: Any, noise: Any = None) -> tuple[Any, ...]:
         """Map observations [E, B, O], actions [E, B, A] to next ones [E, B, O], rewards [E, B].
 
-        Tensors give tensors, anything else numpy arrays; both float32. Noise [E, B, O + 1] makes
-        the prediction of a Gaussian a sample.
+        Third, where it is learned, whether the step ends the episode [E, B]. Tensors give tensors,
+        anything else numpy arrays; numbers are float32. Noise [E, B, O + 1] makes the prediction of
+        a Gaussian a sample.
         """
-        means = self._predicted(observations, actions, noise).means
-        targets = means * self.scaling.target_scale + self.scaling.target_mean
-        found = float32(observations) + targets[..., :-1], targets[..., -1]
-        if isinstance(observations, Tensor):
-            return found
-        return found[0].numpy(), found[1].numpy()
+        targets = self._targets(observations, actions, noise)
+        size, bounds = self.architecture.observation_size, self.clip_bounds
+        after, rewards = float32(observations) + targets[..., :size], targets[..., size]
+        if bounds is not None:
+            # Here, and not only where it is imagined: a wrapper of this step needs no bounds.
+            after = after.clamp(float32(bounds.low), float32(bounds.high))
+            rewards = rewards.clamp(bounds.lowest_reward, bounds.highest_reward)
+        ended = [targets[..., -1] > 0] if self.architecture.ends else []
+        found = (after, rewards, *ended)
+        return found if isinstance(observations, Tensor) else tuple(one.numpy() for one in found)
 
     def variance(self, observations: Any, actions: Any) -> tuple[Any, Any]:
         """Return the predicted variances of next observations [E, B, O] and rewards [E, B].
@@ -122,15 +127,22 @@ class EnsembleNetwork:
                 f"{self!r} predicts no variance. Train it with output='gaussian'."
             )
         found = torch.exp(logs) * self.scaling.target_scale**2
-        parts = found[..., :-1], found[..., -1]
+        size = self.architecture.observation_size
+        parts = found[..., :size], found[..., size]
         return parts if isinstance(observations, Tensor) else (parts[0].numpy(), parts[1].numpy())
 
     def __call__(self, observations: Any, actions: Any) -> Any:
         """Map observations [B, O] and actions [B, A] to the members' mean next ones [B, O]."""
         shape = (self.members, -1, -1)
         before, taken = (float32(values).expand(shape) for values in (observations, actions))
-        after = self.step(before, taken)[0].mean(dim=0)
+        moves = self._targets(before, taken, None)[..., : self.architecture.observation_size]
+        after = (before + moves).mean(dim=0)
         return after if isinstance(observations, Tensor) else after.numpy()
+
+    def _targets(self, observations: Any, actions: Any, noise: Any) -> Tensor:
+        """Return the predicted targets [E, B, D], no longer normalised."""
+        means = self._predicted(observations, actions, noise).means
+        return means * self.scaling.target_scale + self.scaling.target_mean
 
     def _predicted(self, observations: Any, actions: Any, noise: Any) -> Predicted:
         self._check_sizes(observations, actions)
@@ -138,6 +150,9 @@ class EnsembleNetwork:
             inputs = torch.cat([float32(observations), float32(actions)], dim=-1)
             inputs = (inputs - self.scaling.input_mean) / self.scaling.input_scale
             drawn = None if noise is None else float32(noise)
+            if drawn is not None and self.architecture.ends:
+                # Of the end of an episode no variance is predicted.
+                drawn = torch.nn.functional.pad(drawn, (0, 1))
             rows = max(1, _AT_ONCE // (self.members * self.architecture.hidden))
             parts = [
                 predicted(

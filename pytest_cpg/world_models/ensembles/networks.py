@@ -1,7 +1,8 @@
 """Networks: the layers of all members of an ensemble, computed at once.
 
-Inputs are observation and action, targets the change of the observation and, last, the reward;
-both as `Scaling` normalises them. ``I = O + A`` inputs, ``D = O + 1`` targets.
+Inputs are observation and action, targets the change of the observation, the reward and, where it
+is learned, whether the episode ends, as the logit of that; both as `Scaling` normalises them.
+``I = O + A`` inputs, ``D = O + 1`` targets, or one more.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Architecture:
         Width and number of hidden layers.
     prior_scale : float
         Of the randomised prior; 0 for none.
+    ends : bool
+        Whether the last target is the end of an episode.
     """
 
     kind: Kind
@@ -47,6 +50,7 @@ class Architecture:
     hidden: int
     layers: int
     prior_scale: float
+    ends: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("kind", get_args(Kind)), ("output", get_args(Output))):
@@ -66,7 +70,7 @@ class Architecture:
     @property
     def targets(self) -> int:
         """Numbers that are predicted, ``D``."""
-        return self.observation_size + 1
+        return self.observation_size + 1 + self.ends
 
     @property
     def sizes(self) -> tuple[int, ...]:

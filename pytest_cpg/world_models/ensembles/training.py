@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -28,7 +29,7 @@ from pytest_cpg.world_models.ensembles.networks import (
     drawn_layers,
     fitted,
 )
-from pytest_cpg.world_models.ensembles.rollout import ClipBounds
+from pytest_cpg.world_models.ensembles.rollout import ClipBounds, Terminated
 from pytest_cpg.world_models.mlp import Scaling, float32
 from pytest_cpg.world_models.training import scaled
 from pytest_cpg.world_models.transitions import Transitions
@@ -61,14 +62,16 @@ def train_ensemble(
     clip: bool = True,
     batch_size: int = 256,
     learning_rate: float = 4e-3,
+    terminated: Terminated | None = None,
     progress: Progress | None = None,
     keep: str | os.PathLike[str] | None = None,
 ) -> EnsembleNetwork:
     """Return an ensemble fitted with Adam to transitions with rewards.
 
     Each member has initial weights of its own and a resample of the transitions, drawn with
-    replacement. Raises ValueError for transitions without rewards, or when ``keep`` holds a
-    training of something else. Raises WorldModelError when the loss is not finite.
+    replacement. Where transitions have terminations, members learn when an episode ends. Raises
+    ValueError for transitions without rewards, or when ``keep`` holds a training of something else.
+    Raises WorldModelError when the loss is not finite.
 
     Parameters
     ----------
@@ -91,6 +94,9 @@ def train_ensemble(
     learning_rate : float
         Of Adam. After a thousand updates at a lower one, such as 1e-3, most of the error is common
         to all members, and their spread says nothing of it (`examples/experiments/opcc`).
+    terminated : callable, optional
+        Maps observations [T, O] to whether an episode ends there, bool [T]: in place of the
+        terminations of the transitions. Queries take the same rule, and then nobody learns it.
     progress : callable, optional
         Called after every update with how many are done, how many there are, and the loss;
         `show_progress` writes a line.
@@ -109,6 +115,9 @@ def train_ensemble(
             f"need updates and batch_size of 1 or more, 2 or more members and 1 or more "
             f"transitions, got {updates!r}, {batch_size!r}, {members!r} and {len(transitions)}"
         )
+    if terminated is not None:
+        ends = np.asarray(terminated(transitions.next_observations))
+        transitions = replace(transitions, terminations=ends)
     architecture = Architecture(
         kind=kind,
         output=output,
@@ -118,6 +127,7 @@ def train_ensemble(
         hidden=hidden,
         layers=layers,
         prior_scale=float(prior_scale),
+        ends=transitions.terminations is not None,
     )
     said = f"{architecture} {seed} {normalise_inputs} {normalise_targets}"
     digest = _digest(transitions, f"{said} {batch_size} {learning_rate}")
@@ -214,7 +224,8 @@ class _Training:
         rows = self.resamples.gather(1, places)
         targets = self.targets[rows]
         self.optimiser.zero_grad()
-        loss = _loss(fitted(self.architecture, self.heads, self.inputs[rows], targets), targets)
+        found = fitted(self.architecture, self.heads, self.inputs[rows], targets)
+        loss = _loss(found, targets, ends=self.architecture.ends)
         held = self.heads.log_variances
         total = loss if held is None else loss + _BOUNDS_WEIGHT * (held[1] - held[0]).sum()
         torch.autograd.backward(total)
@@ -289,11 +300,19 @@ def _drawn_heads(architecture: Architecture, generator: torch.Generator) -> Head
     return Heads(trained, prior, bounds.expand(shape).clone())
 
 
-def _loss(found: Predicted, targets: Tensor) -> Tensor:
-    """Return the sum over members of each one's loss: squared error, or of a Gaussian."""
+def _loss(found: Predicted, targets: Tensor, *, ends: bool) -> Tensor:
+    """Return the sum over members of each one's loss: squared error, or of a Gaussian.
+
+    That of the end of an episode is the logistic one.
+    """
     errors = (found.means - targets).square()
     if found.log_variances is not None:
         errors = errors * torch.exp(-found.log_variances) + found.log_variances
+    if ends:
+        last = torch.nn.functional.binary_cross_entropy_with_logits(
+            found.means[..., -1:], targets[..., -1:], reduction="none"
+        )
+        errors = torch.cat([errors[..., :-1], last], dim=-1)
     return errors.mean(dim=(1, 2)).sum()
 
 
@@ -310,14 +329,24 @@ def _data(
         normalise_inputs=normalise_inputs,
         normalise_targets=normalise_targets,
     )
-    return float32(read), float32(predicted), scaling
+    if transitions.terminations is None:
+        return float32(read), float32(predicted), scaling
+    ends = torch.tensor(transitions.terminations, dtype=torch.float32)
+    one_more = torch.nn.functional.pad
+    scaling = replace(
+        scaling,
+        target_mean=one_more(scaling.target_mean, (0, 1)),
+        target_scale=one_more(scaling.target_scale, (0, 1), value=1.0),
+    )
+    return float32(read), torch.cat([float32(predicted), ends[:, None]], dim=1), scaling
 
 
 def _digest(transitions: Transitions, said: str) -> Tensor:
     """Return the SHA-256 of transitions and settings, [32]."""
     digest = hashlib.sha256(said.encode())
-    for name in ("observations", "actions", "next_observations", "rewards"):
-        digest.update(np.ascontiguousarray(getattr(transitions, name)).tobytes())
+    for name in ("observations", "actions", "next_observations", "rewards", "terminations"):
+        if getattr(transitions, name) is not None:
+            digest.update(np.ascontiguousarray(getattr(transitions, name)).tobytes())
     return torch.tensor(list(digest.digest()), dtype=torch.uint8)
 
 
