@@ -39,7 +39,7 @@ def measure():
             "learned": bound_to_starts(model, design, starts),
             "oracle": bound_as_truth(OracleDynamics(task), design, starts),
         }
-        decided = decide(design, bound["learned"], starts, progress=lambda *_: None)
+        decided = decide(design, bound["learned"], starts, progress=lambda *_: None).sampled()
         for search in ("random", "adversarial"):
             for k in COUNTS:
                 begun = time.process_time()

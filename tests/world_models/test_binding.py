@@ -394,3 +394,44 @@ def test_missing_torch_names_the_extra(pytester):
         """
     )
     pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+class Rated:
+    """Plain dynamics that rate what they predict by the speed alone."""
+
+    def __call__(self, observations, actions):
+        return linear(observations, actions)
+
+    def score(self, observations):
+        return 3 * np.abs(observations[..., 1])
+
+
+def test_the_score_of_a_callable_rates_its_plans_as_that_of_a_rollout_does():
+    rolled = SimpleNamespace(rollout=as_rollout(linear), score=Rated().score)
+    called, rolled = bound(Rated()), bound(rolled)
+    reached = called.rollout(called.encode(STATES), PLANS)
+    assert np.array_equal(called.score(reached), 3 * np.abs(reached[..., 1]))
+    assert np.array_equal(called.score(reached), rolled.score(reached))
+    assert called.swapped == rolled.swapped == ("dynamics", "score")
+    assert called.rescored is not None
+
+
+def test_a_score_that_rates_no_plans_is_refused_by_its_name():
+    class Estimator(Rated):
+        def score(self, inputs, targets):
+            return 0.5
+
+    with pytest.raises(WorldModelError, match=r"(?s)Estimator.score.*needs another name"):
+        bound(Estimator())
+
+
+def test_a_reward_of_a_callable_is_not_asked_and_noted():
+    class Rewarding(Rated):
+        score = None
+
+        def reward(self, observations, actions):
+            return observations[..., 0]
+
+    (note,) = bound(Rewarding()).notes
+    assert note.startswith("the model has a reward and no rollout, and its reward is not asked")
+    assert bound(Rewarding()).swapped == ("dynamics",)

@@ -13,7 +13,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.world_model import Cost, Rollout
+from pytest_cpg.contracts.world_model import Cost, Reward, Rollout, Score
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.binding.conventions import (
@@ -35,7 +35,7 @@ from pytest_cpg.world_models.binding.latent import (
     probe_noise,
 )
 from pytest_cpg.world_models.binding.observer import unchanged
-from pytest_cpg.world_models.binding.rating import Rating, task_score
+from pytest_cpg.world_models.binding.rating import Rating, by_score, task_score
 from pytest_cpg.world_models.binding.rescoring import Rescored
 from pytest_cpg.world_models.binding.tiling import TILE, check_rows, tiled, tiled_for
 from pytest_cpg.world_models.binding.torch_state import inference, is_elsewhere
@@ -43,6 +43,10 @@ from pytest_cpg.world_models.oracle import OracleDynamics
 
 __all__ = ["TILE", "BoundModel", "bind", "tiled"]
 
+_UNASKED = (
+    "the model has a reward and no rollout, and its reward is not asked: to plan by it, write "
+    "rollout(latents, actions)"
+)
 # Steps imagined to see whether two ways to roll out agree.
 _HORIZON = 3
 
@@ -152,9 +156,10 @@ def no_model(learned: object, *, how: str = _HOW) -> str:
 def _bind_callable(
     learned: Callable[..., Any], task: Task, states: FloatArray, actions: FloatArray
 ) -> BoundModel:
-    """Bind plain dynamics: latents are observations, the task rates them."""
+    """Bind plain dynamics: latents are observations, which the task rates, or the model's score."""
     observations, noise_size = observed(task, states), noise_size_of(learned)
     plans = np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
+    drawn = probe_noise(len(actions), noise_size, horizon=_HORIZON)
     seconds_per_row = None
     if isinstance(learned, Ensemble):
         rollout, seconds_per_row = ensemble_rollout(learned, observations, actions, plans)
@@ -178,15 +183,21 @@ def _bind_callable(
                 ):
                     rollout = _steps_of_jax(learned)
             rollout = tiled_for(learned, rollout, (observations, plans))
+    if has(learned, Score):
+        rating = by_score(learned, rollout(observations, plans, *drawn))
+    else:
+        rating = Rating((), task_score(task, observations[:, None]))
     model = LatentModel(
         encode=lambda states: observed(task, states),
         update=None,
         rollout=rollout,
-        rating=Rating((), task_score(task, observations[:, None])),
+        rating=rating,
         observe=unchanged,
     )
     bound = bind_parts(model, task, noise_size=noise_size, state_size=states.shape[1])
-    return replace(bound, seconds_per_row=seconds_per_row)
+    # An ensemble's are for gates that compare returns.
+    is_unused = has(learned, Reward) and not isinstance(learned, Ensemble)
+    return replace(bound, seconds_per_row=seconds_per_row, notes=(_UNASKED,) * is_unused)
 
 
 def _noisy_rollout(

@@ -175,14 +175,7 @@ def rating_of(
     rate latents by.
     """
     if has(learned, Score):
-        own = method_of(
-            learned,
-            "score",
-            imagined,
-            shape=lambda latents: latents.shape[:-1],
-            promise="score(latents [..., Z]) -> distances to the goal [...]",
-        )
-        return Rating(("score",), own)
+        return by_score(learned, imagined)
     if has(learned, Reward):
         before = np.concatenate([latents[:, None], imagined[:, :-1]], axis=1)
         return _by_rewards(learned, before, plans, imagined)
@@ -212,6 +205,19 @@ def rating_of(
             f"decode(latents) -> [..., {task.observation_size}]."
         )
     return Rating((), task_score(task, imagined))
+
+
+def by_score(learned: Any, imagined: FloatArray) -> Rating:
+    """Return the rating by a model's own score, checked on what it imagines [P, H, Z]."""
+    own = method_of(
+        learned,
+        "score",
+        imagined,
+        shape=lambda latents: latents.shape[:-1],
+        promise="score(latents [..., Z]) -> distances to the goal [...]; what rates no plans needs "
+        "another name",
+    )
+    return Rating(("score",), own)
 
 
 def task_score(task: Task, probe: FloatArray) -> ArrayFunction:
