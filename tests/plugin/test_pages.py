@@ -108,7 +108,7 @@ def test_the_gallery_has_every_verdict():
 
 def test_policies_are_compared_as_the_page_says(folder, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
-    conftest, test = (text for text in blocks("policy-comparison"))
+    conftest, test, *_ = blocks("policy-comparison")
     folder.copy_example("policy_comparison")
     (folder.path / "conftest.py").rename(folder.path / "ensembles.py")
     (folder.path / "test_comparisons.py").unlink()
