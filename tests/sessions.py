@@ -1,6 +1,6 @@
 """Sessions of pytester: what they said and wrote, however long it took, and who they are."""
 
-TIMES = {"seconds", "latency_ms", "cpu_ms"}
+TIMES = {"seconds", "latency_ms", "cpu_ms", "resumed"}
 
 
 def flat(result):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -37,11 +37,14 @@ class Execution(NamedTuple):
     resumes : bool
         Whether to go on with what an interrupted session has kept of arms, the learned one
         included.
+    tell : callable, optional
+        Told in a few words of everything that was resumed.
     """
 
     cache: ArmCache | None = None
     executor: Executor | None = None
     resumes: bool = False
+    tell: Callable[[str], None] | None = None
 
 
 class Reuse(NamedTuple):
@@ -93,6 +96,9 @@ class ArmRuns:
                 self._notes += run.notes
             self._execution = execution._replace(resumes=False)
             self._runs = {name: self._run_of(name) for name in self.names}
+        if self._execution.tell is not None:
+            for text in filter(None, (run.resumed for run in self._kept)):
+                self._execution.tell(text)
 
     def __getitem__(self, name: str) -> ArmRun | SpreadRun | KeptRun:
         return self._runs[name]

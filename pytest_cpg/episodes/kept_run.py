@@ -144,6 +144,17 @@ class KeptRun:
         return f"{self._name}: {stored if self._known else 'run anew'}"
 
     @property
+    def resumed(self) -> str:
+        """What of an interrupted session is taken in place of being run; empty for nothing."""
+        if not self._resumes or not (self._known or self._is_in_the_middle):
+            return ""
+        total = self._known + len(self._rest.episodes)
+        parts = [f"{self._known} of {total} episodes"] * bool(self._known)
+        if self._is_in_the_middle:
+            parts.append(f"the {'others' if parts else 'episodes'} from their middle on")
+        return f"{self._name}: {', '.join(parts)}"
+
+    @property
     def _whole(self) -> StoredArm | None:
         """Stored and new episodes together."""
         new = self._run.finished

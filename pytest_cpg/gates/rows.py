@@ -50,6 +50,7 @@ class Snapshot:
         self, execution: Execution, model: Any, asked: Callable[[], Mapping[str, str | int]]
     ) -> None:
         self._cache, self._resumes = execution.cache, execution.resumes
+        self._tell = execution.tell
         self._key: str | None = None
         self._begun = self._next_file = time.monotonic()
         if self._cache is not None:
@@ -89,6 +90,9 @@ class Snapshot:
         if np.array_equal(answer(again), kept[:, again.rows]):
             found[:] = kept
             self._begun -= float(snapshot["seconds"])
+            if self._tell is not None:
+                there = int((~np.isnan(kept).any(axis=0)).sum())
+                self._tell(f"{there} of {kept.shape[1]} answers")
 
     def now_and_then(self, found: FloatArray) -> None:
         """Keep values [E, R], NaN where nothing was answered yet, if it is time to."""

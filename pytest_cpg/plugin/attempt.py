@@ -53,6 +53,8 @@ class Attempt:
     number : int
         How often the test has been run, this time included.
     judgements : list of Judgement
+    resumed : list of str
+        What was taken from an interrupted session in place of being run.
     is_swept : bool
         Whether one of the measurements is about one model, and so about the one that is named.
     is_over : bool
@@ -72,6 +74,7 @@ class Attempt:
     number: int = 1
     judgements: list[Judgement] = field(default_factory=list)
     measurements: list[str] = field(default_factory=list)
+    resumed: list[str] = field(default_factory=list)
     is_swept: bool = False
     errors: list[str] = field(default_factory=list)
     running: set[object] = field(default_factory=set)

@@ -111,7 +111,7 @@ class Closing:
         from pytest_cpg.gates.finding import Finding
         from pytest_cpg.machine.files import FileError
         from pytest_cpg.report.baseline_findings import baseline_findings
-        from pytest_cpg.report.together import together, without_effect
+        from pytest_cpg.report.together import resumed, together, without_effect
         from pytest_cpg.report.unjudged import unjudged_findings
 
         scope, baseline, switches = self._scope, self._baseline, self._settings.switches
@@ -120,7 +120,7 @@ class Closing:
             accepted = baseline.accepted if baseline.is_used else None
         except FileError as error:
             return (Finding(str(error), fails=True),)
-        found: list[Finding] = []
+        found = resumed(ledger)
         if self._judges:
             found += together(
                 ledger,

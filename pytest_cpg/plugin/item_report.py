@@ -59,6 +59,7 @@ def put_on_report(
     if is_last:
         values["judgements"] = dump(judgements)
         values["measurements"] = json.dumps(attempt.measurements)
+        values["resumed"] = json.dumps(attempt.resumed)
         values["is_refused"] = attempt.is_refused
     if report.failed and attempt.section:
         values["section"] = json.dumps([line.parts for line in attempt.section])
@@ -82,6 +83,7 @@ def entry_of(report: pytest.TestReport, kinds: Kinds) -> Entry | None:
     measured: dict[str, Any] = {
         "judgements": load(getattr(report, "pytest_cpg_judgements", "[]"), kinds),
         "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),
+        "resumed": tuple(json.loads(getattr(report, "pytest_cpg_resumed", "[]"))),
         "is_refused": getattr(report, "pytest_cpg_is_refused", False),
         "is_quarantined": getattr(report, "pytest_cpg_is_quarantined", False),
         "attempt": getattr(report, "pytest_cpg_attempt", 1),

@@ -66,14 +66,20 @@ class SessionRuns:
         self._config.add_cleanup(lambda: executor.shutdown(wait=False))
         return executor
 
-    def execution(self, executor: Executor | None, *, is_kept: bool) -> Execution:
-        """Return where episodes are run, and where they are kept if they are."""
+    def execution(
+        self, executor: Executor | None, *, is_kept: bool, tell: Callable[[str], None]
+    ) -> Execution:
+        """Return where episodes are run, and where they are kept if they are.
+
+        ``tell`` is told of what was resumed.
+        """
         from pytest_cpg.episodes.arms import Execution
 
         return Execution(
             cache=self._arms if is_kept else None,
             executor=executor,
             resumes="resume" in self.settings.switches,
+            tell=tell,
         )
 
     def deadline(self, gate: str, timeout: float) -> Deadline:
@@ -137,7 +143,8 @@ class ItemMeasuring:
         self._replay, self._settings = replay, runs.settings
         self._attempt = item.stash[ATTEMPT]
         self._id = gate_id(item)
-        execution = runs.execution(executor, is_kept=not gate.is_smoke)
+        tell = self._attempt.resumed.append
+        execution = runs.execution(executor, is_kept=not gate.is_smoke, tell=tell)
         self._execution = execution
         self._say("interrupted before it measured")
         is_kept = execution.cache is not None and has(gate.kind, Resumes)

@@ -82,6 +82,7 @@ class _Asked(TypedDict):
 
 class _Gate(_Asked, total=False):
     seconds: float | None
+    resumed: list[str]
 
 
 class _Finding(TypedDict):
@@ -149,6 +150,7 @@ def ledger_of(document: Mapping[str, Any], kinds: Kinds) -> Ledger:
                 outcome=gate["outcome"],
                 judgements=judgements,
                 measurements=tuple(gate["measurements"]),
+                resumed=tuple(gate.get("resumed", ())),
                 detail=gate["detail"],
                 attempt=max([one["attempt"] for one in gate["comparisons"]], default=1),
                 earlier=tuple(gate["earlier"]),
@@ -234,6 +236,7 @@ def _gate(gate: str, ledger: Ledger) -> dict[str, Any]:
         ],
         "measurements": list(entry.measurements),
         "seconds": _tenths(ledger.seconds.get(gate)),
+        "resumed": list(entry.resumed),
     }
 
 

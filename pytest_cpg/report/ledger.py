@@ -134,6 +134,8 @@ class Entry:
 
     Attributes
     ----------
+    resumed : tuple of str
+        What was taken from an interrupted session in place of being run.
     is_refused : bool
         Whether the test failed by what it measured, whatever became of that.
     is_quarantined : bool
@@ -145,6 +147,7 @@ class Entry:
     outcome: Outcome
     judgements: tuple[Judgement, ...] = ()
     measurements: tuple[str, ...] = ()
+    resumed: tuple[str, ...] = ()
     detail: str = ""
     is_refused: bool = False
     is_quarantined: bool = False
@@ -266,6 +269,7 @@ class Ledger:
                 entry,
                 judgements=entry.judgements or before.judgements,
                 measurements=entry.measurements or before.measurements,
+                resumed=entry.resumed or before.resumed,
                 earlier=before.earlier,
             )
         self.running.pop(gate, None)

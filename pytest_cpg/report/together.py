@@ -14,7 +14,7 @@ from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.card import Severity
-from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kind import Alarm
 from pytest_cpg.gates.parts import Alarms, Options, Together, WithoutEffect
 from pytest_cpg.report.ledger import Ledger, Reported
@@ -57,6 +57,17 @@ def together(
             measured, is_corrected=is_corrected, size=size, recipes=len(groups)
         )
     return found
+
+
+def resumed(ledger: Ledger) -> list[Finding]:
+    """Return what gates took from an interrupted session in place of running it."""
+    gates = [
+        f"{gate} ({'; '.join(dict.fromkeys(entry.resumed))})"
+        for gate, entry in ledger.entries.items()
+        if entry.resumed
+    ]
+    text = f"taken from an interrupted session, not run anew: {named(gates)}"
+    return [Finding(text, answers=True)] if gates else []
 
 
 def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:

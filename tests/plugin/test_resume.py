@@ -2,13 +2,16 @@
 
 import json
 import signal
+from importlib.resources import files
 
+import jsonschema
 import pytest
-from sessions import tell_workers, untimed
+from sessions import flat, tell_workers, untimed
 
 from pytest_cpg.episodes import kept_run
 from pytest_cpg.machine import deadline
 
+SCHEMA = json.loads((files("pytest_cpg.report") / "report.schema.json").read_text("utf-8"))
 GATE = """
 import os
 import threading
@@ -79,9 +82,12 @@ def run_apart(project, *options):
     return project.runpytest_subprocess(*OUTPUTS, *options)
 
 
+def report(project):
+    return json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+
+
 def gates(project):
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
-    return untimed(report["gates"])
+    return untimed(report(project)["gates"])
 
 
 def uninterrupted(project, *options):
@@ -119,7 +125,15 @@ def test_a_finished_arm_is_not_run_again(project):
     resumed = run(project, "--cpg-resume", "--cpg-diagnose=never")
     resumed.stdout.fnmatch_lines(["learned: 20 episodes stored (key *), two run again and equal"])
     assert gates(project) == expected
+    parts = [f"{arm}: 20 of 20 episodes" for arm in ("oracle", "learned", "chance")]
+    assert report(project)["gates"][0]["resumed"] == parts
+    assert f"not run anew: test_gates.py::test_gate ({'; '.join(parts)})" in flat(resumed)
+    assert any("interrupted" in found["text"] for found in report(project)["findings"])
+    jsonschema.validate(report(project), SCHEMA)
     assert int((project.path / "rows").read_text()) < 0.6 * rows
+    # Without the option only what no model changes is taken, as in any session.
+    assert "interrupted" not in flat(run(project, "--cpg-diagnose=never"))
+    assert report(project)["gates"][0]["resumed"] == []
 
 
 def test_a_session_that_is_not_to_resume_runs_the_learned_arm_anew(project):
@@ -174,6 +188,8 @@ def test_interrupted_workers_go_on_where_they_were_and_the_summary_says_how(proj
     resumed = run_apart(project, "--cpg-resume", "-n", "1")
     assert resumed.ret == 0
     resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
+    # What a worker resumed is said where the session ends.
+    assert "oracle: 20 of 20 episodes; learned: the episodes from their middle on" in flat(resumed)
     resumed.stdout.no_fnmatch_line(said)
 
 

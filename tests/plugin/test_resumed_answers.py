@@ -107,9 +107,12 @@ def carts(repository, monkeypatch):
     return run
 
 
+def gates(carts):
+    return json.loads((carts.path / "o.json").read_text())["gates"]
+
+
 def found(carts):
-    gates = json.loads((carts.path / "o.json").read_text())["gates"]
-    (comparison,) = gates[0]["comparisons"]
+    (comparison,) = gates(carts)[0]["comparisons"]
     return {**comparison["result"], "seconds": 0}
 
 
@@ -137,8 +140,10 @@ def test_one_process_goes_on_too_and_only_where_it_is_told_to(carts):
     _, _, asked = carts("--cpg-no-cache")
     expected = found(carts)
     check_interrupted(*carts(limit=asked // 3))
-    code, _, left = carts("--cpg-resume")
+    code, said, left = carts("--cpg-resume")
     assert (code, found(carts)) == (0, expected)
+    assert " answers)" in said
+    assert "of " in gates(carts)[0]["resumed"][0]
     assert left < 0.8 * asked
     # What is finished is kept, too, but for a block that is asked again; guards ask anew.
     assert carts("--cpg-resume")[2] < 0.6 * asked
