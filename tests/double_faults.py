@@ -1,4 +1,4 @@
-"""Models of built-in tasks with two faults at once: a harmless one beside a real one."""
+"""Models of built-in tasks with two faults at once: a harmless and a real one, or two real ones."""
 
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -115,8 +115,17 @@ class Twin:
             yield states
 
 
+class Beside:
+    """What is another than in a model; all else of it stays."""
+
+    def __getattr__(self, name):
+        if name == "model":
+            raise AttributeError(name)
+        return getattr(self.model, name)
+
+
 @dataclass(frozen=True)
-class Drawing:
+class Drawing(Beside):
     """A model whose observations are blurred by drawn noise, for as long as the plan is."""
 
     model: object
@@ -128,14 +137,30 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Scoring:
+class Scoring(Beside):
     """A model with a score of its own."""
 
     model: object
     score: object
 
-    def rollout(self, latents, actions):
-        return self.model.rollout(latents, actions)
+
+@dataclass(frozen=True)
+class Forgetful(Beside):
+    """A model whose memory is an observation, and loses one of its numbers at every real step."""
+
+    model: object
+    column: int
+
+    def encode(self, observations):
+        return observations.copy()
+
+    def update(self, latents, actions, observations):
+        kept = observations.copy()
+        kept[:, self.column] = 0.0
+        return kept
+
+    def decode(self, latents):
+        return latents
 
 
 @dataclass(frozen=True)
@@ -283,6 +308,20 @@ def _noisy(deviation):
     return Part(wrap=lambda name, model: Drawing(model, deviation, task_of(name).observation_size))
 
 
+def _late(plans):
+    """Delay actions by four steps."""
+    return np.concatenate([0 * plans[:, :4], plans[:, :-4]], axis=1)
+
+
+def _other_target(score, latents):
+    return np.hypot(latents[..., 2] + 0.2, latents[..., 3] - 0.1)
+
+
+def _sideways(score, latents):
+    """Reward a pendulum for pointing to a side."""
+    return -latents[..., 1]
+
+
 NEAR_TOP = {"pendulum": _angle(1, 0.0, 1.6), "cartpole": _angle(2, 0.0, 1.6)}
 LEFT_HALF = _at(*[(x, y) for x in range(1, 8) for y in range(4, 8)])
 
@@ -355,6 +394,8 @@ REAL = {
         "wormhole": Part(twin={"jumps": (_into(_angle(2, 2.0, 2.2), _on_target),)}),
         "blind in a region": Part(twin={"pushes": (_where(_angle(1, 0.0, 3.0), _zero),)}),
         "large noise": _noisy(0.15),
+        "one sign flipped": Part(twin={"plans": _after(0, lambda plans: plans * [1, -1])}),
+        "score of another target": _scored(_other_target),
     },
     "pendulum": {
         "wormhole": Part(twin={"jumps": (_into(_angle(1, 2.0, 2.2), _upright([1, 2])),)}),
@@ -363,6 +404,12 @@ REAL = {
         "gravity at 2 times": Part(
             twin={"world": cache(lambda: task_of("pendulum").with_physics(gravity=2.0))}
         ),
+        "gravity at 5 times": Part(
+            twin={"world": cache(lambda: task_of("pendulum").with_physics(gravity=5.0))}
+        ),
+        "score of a side": _scored(_sideways),
+        "memory without speed": Part(wrap=lambda name, model: Forgetful(model, 2)),
+        "four steps late": Part(twin={"plans": _late}),
     },
     "cartpole": {
         "wormhole": Part(twin={"jumps": (_into(_angle(2, 2.0, 2.2), _upright([2, 4])),)}),
@@ -448,15 +495,62 @@ CASES = tuple(
 )
 
 
+# Causes and misreadings that are right for a fault which is real.
+RIGHT = {
+    "score": SCORE,
+    "actions": BLIND,
+    "mirrored": (*BIAS, "ACTION SIGN"),
+    "mirrored after 3 steps": COMPOUNDING,
+    "frozen": COMPOUNDING,
+    "moves swapped": (*BIAS, "ACTION ORDER"),
+    "wormhole": EXPLOITED,
+    "wide": EXPLOITED,
+    "walls": WALLS,
+    "blind": LOCAL,
+    "large noise": NOISE,
+    "one sign": (*BIAS, "ACTION SIGN"),
+    "gravity": BIAS,
+    "memory": BIAS,
+    "four steps late": (*BIAS, "ONE STEP LATE"),
+}
+# Two real faults; written before any of them was diagnosed.
+PAIRS = (
+    ("maze", "score of something else", "large noise"),
+    ("maze", "large noise", "mirrored after 3 steps"),
+    ("maze", "blind in a region", "wide wormhole"),
+    ("maze", "walls missing", "large noise"),
+    ("two-room", "wormhole", "moves swapped"),
+    ("two-room", "blind in a region", "mirrored after 3 steps"),
+    ("two-room", "score of something else", "blind in a region"),
+    ("reacher", "score of another target", "large noise"),
+    ("reacher", "score of another target", "one sign flipped"),
+    ("reacher", "large noise", "blind in a region"),
+    ("reacher", "mirrored after 3 steps", "blind in a region"),
+    ("pendulum", "score of a side", "memory without speed"),
+    ("pendulum", "wormhole", "gravity at 5 times"),
+    ("pendulum", "four steps late", "score of a side"),
+    ("cartpole", "score of something else", "mirrored"),
+    ("cartpole", "frozen after 5 steps", "large noise"),
+)
+
+
+def right_for(*faults):
+    """Return the causes and misreadings that are right for a model with these real faults."""
+    return {
+        name
+        for fault in faults
+        for name in next(names for begin, names in reversed(RIGHT.items()) if begin in fault)
+    }
+
+
 def part_of(table, task, name):
     return {**table[""], **table[task]}[name]
 
 
-def model_of(task, harmless="", real=""):
-    """Return a model with one fault, or two."""
-    parts = [
-        part_of(table, task, name) for table, name in ((REAL, real), (HARMLESS, harmless)) if name
-    ]
+def model_of(task, harmless="", *real):
+    """Return a model with some real faults, and a harmless one."""
+    parts = [part_of(REAL, task, name) for name in real]
+    parts += [part_of(HARMLESS, task, harmless)] if harmless else []
     twin = {"name": task}
     for part in parts:
         for key, value in part.twin.items():

@@ -340,10 +340,10 @@ def test_models_whose_answers_cannot_be_compared_are_not_diagnosed():
 def test_a_score_that_leads_the_true_dynamics_to_the_goal_is_no_cause(loss, cause, monkeypatch):
     fault = faults()["score with a goal elsewhere"]
     design, result, oracle = judged(fault)
-    scoring_loss = None if loss is None else replace(result.interval, low=loss)
+    share = None if loss is None else replace(result.interval, low=loss)
 
     def told(evidence, **facts):
-        return diagnosis_of(evidence, **{**facts, "scoring_loss": scoring_loss})
+        return diagnosis_of(evidence, **{**facts, "scoring_share": share})
 
     monkeypatch.setattr(sample, "diagnosis_of", told)
     found = diagnose(design, oracle=oracle, learned=fault.learned, result=result)

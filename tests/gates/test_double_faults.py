@@ -1,10 +1,21 @@
 """The real fault is named beside a harmless one; tests/calibration has every pair."""
 
-import double_faults as double
-import pytest
+from dataclasses import dataclass
 
+import double_faults as double
+import numpy as np
+import pytest
+from faulty_models import Puck
+
+from pytest_cpg.contracts import FiniteActions
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.diagnosis import Cause
+from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.cause import cause_of
+from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.planners import RandomShooting
 from pytest_cpg.stats import Verdict
+from pytest_cpg.world_models import OracleDynamics
 
 QUICK = (
     "maze: wide wormhole, beside a dead end that holds",
@@ -37,3 +48,57 @@ def test_a_harmless_fault_is_not_accused(harmless):
     learned = double.model_of("two-room", harmless)
     found = double.named("two-room", learned, verdict=Verdict.MODEL_BOTTLENECK)
     assert found.cause == Cause.NONE
+
+
+def test_the_third_arm_names_a_score_that_noise_hides():
+    pytest.importorskip("dm_control")
+    learned = double.model_of("reacher", "", "score of another target", "large noise")
+    found = double.named("reacher", learned)
+    assert found.cause == Cause.SCORE_HEAD
+    assert "true dynamics, rated by the model, still lose" in found.summary
+
+
+def test_a_sign_is_no_headline_where_the_score_misleads():
+    pytest.importorskip("dm_control")
+    learned = double.model_of("reacher", "", "score of another target", "one sign flipped")
+    cause = cause_of(double.named("reacher", learned))
+    assert cause.heading == "Why the gap is there: SCORE HEAD"
+    assert "model(o, [1, -1] * a)" in cause.advice
+    assert "lose 0.00" not in cause.text
+
+
+@dataclass(frozen=True)
+class Lever(Puck):
+    """Pull a lever once to the left, to the right or not at all, to where it should be."""
+
+    budget: int = 1
+    observation_size: int = 2
+    actions = FiniteActions(np.array([[-1.0], [0.0], [1.0]]))
+
+    def reset(self, seeds):
+        return np.array([[0.0, np.random.default_rng(seed).choice([-1.0, 1.0])] for seed in seeds])
+
+    def step(self, states, actions):
+        return states + actions * [1.0, 0.0]
+
+    def rollout(self, states, actions):
+        return states[:, None] + np.cumsum(actions, axis=1) * [1.0, 0.0]
+
+    def score(self, observations):
+        return np.abs(observations[..., 0] - observations[..., 1])
+
+
+def test_what_nothing_is_done_in_is_no_place_that_is_right():
+    task = Lever()
+    design = Design(
+        task=task, planner=RandomShooting(candidates=20, horizon=1), episodes=30, seed=0
+    )
+    oracle = OracleDynamics(task)
+
+    def mirrored(observations, actions):
+        return task.step(observations, -actions)
+
+    result = measure_gap(design, oracle=oracle, learned=mirrored)
+    found = diagnose(design, oracle=oracle, learned=mirrored, result=result)
+    assert found.cause == Cause.DYNAMICS_BIAS
+    assert found.misreading.name == "ACTION SIGN"

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from faulty_models import Fault, Late, OwnReward, Puck, faults, named, perfect
+from faulty_models import Fault, Late, OwnReward, OwnScore, Puck, faults, named, perfect
 from misreadings import conventions, misreading_in
 
+from pytest_cpg.contracts import FiniteActions
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates
@@ -147,6 +148,71 @@ def test_a_model_that_raises_for_what_it_does_not_know_is_no_error():
     misreading_in(Puck(), strict)
 
 
+@dataclass(frozen=True)
+class Walled(Puck):
+    """A puck between walls, where it stops; most of the visited states are at one."""
+
+    def rollout(self, states, actions):
+        after = np.empty((*actions.shape[:2], 4))
+        for step in range(actions.shape[1]):
+            reached = perfect(states, actions[:, step])
+            is_out = np.abs(reached[:, :2]) > 3.0
+            reached[:, 2:] = np.where(is_out, 0.0, reached[:, 2:])
+            reached[:, :2] = np.clip(reached[:, :2], -3.0, 3.0)
+            states = after[:, step] = reached
+        return after
+
+    def step(self, states, actions):
+        return self.rollout(states, actions[:, None])[:, 0]
+
+
+def test_walls_that_a_model_lacks_make_a_sign_no_scale():
+    places = np.random.default_rng(0).uniform(-3.2, 3.2, (64, 2)).clip(-3, 3)
+    at = np.concatenate([places, np.zeros((64, 2))], axis=1)
+    found = misreading_in(Walled(), lambda o, a: perfect(o, -a), at=at)
+    assert (found.name, "`model(o, -a)`" in found.summary) == ("ACTION SIGN", True)
+
+
+@pytest.mark.parametrize("scale", [0.1, 2.0, -0.5])
+def test_actions_that_are_scaled_are_told_by_the_factor_to_type(scale):
+    found = misreading_in(Puck(), lambda o, a: perfect(o, scale * a))
+    assert found.name == "ACTION SCALE"
+    assert f"model(o, {1 / scale:g} * a)" in found.summary
+
+
+@dataclass(frozen=True)
+class Kicked(Puck):
+    """A puck with nine kicks to choose from."""
+
+    actions = FiniteActions(np.array([[x, y] for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)]))
+
+
+def test_one_number_of_an_action_with_the_other_sign_is_told():
+    found = misreading_in(Kicked(), lambda o, a: perfect(o, a * [1, -1]))
+    assert (found.name, "[1, -1] * a" in found.summary) == ("ACTION SIGN", True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_change_without_walls_is_told_as_the_change(seed):
+    task = TASKS["maze"]()
+    found = misreading_in(task, lambda o, a: 1.0 * a, seed=seed)
+    assert (found.name, found.is_decisive) == ("RETURNS THE CHANGE", True)
+
+
+class Mirrored(OwnScore):
+    """Pushes the other way, and has a score of its own."""
+
+    def rollout(self, latents, actions):
+        return super().rollout(latents, -actions)
+
+
+@pytest.mark.parametrize(("goal", "is_decisive"), [((0.0, 0.0), True), ((60.0, 0.0), False)])
+def test_a_reading_is_rated_by_the_score_that_the_model_plans_with(goal, is_decisive):
+    found = misreading_in(Puck(), Mirrored(goal=goal))
+    assert (found.name, found.is_decisive) == ("ACTION SIGN", is_decisive)
+    assert ("lose 0.00" in found.summary) == is_decisive
+
+
 def test_moves_of_a_grid_that_are_mixed_up_are_told():
     task = TASKS["maze"]()
     found = misreading_in(task, lambda o, a: task.step(o, a[:, ::-1]))
@@ -215,7 +281,7 @@ def test_a_harmless_misreading_does_not_hide_a_cause():
 
 def test_a_reading_that_wins_nothing_back_is_not_named():
     assert misreading_in(Puck(), CONVENTIONS["the change"].model) is not None
-    regrets = iter([0.5, 0.4])
+    regrets = iter([0.5, 0.46])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RandomPlans, "regret", lambda *_: next(regrets))
         assert misreading_in(Puck(), CONVENTIONS["the change"].model) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.gates.diagnosis.coverage import Coverage
 from pytest_cpg.planners.objective import Objective
 
@@ -52,6 +52,8 @@ class Evidence:
     observed : array [N, J, C, H] or None
         As `resumed`, by the task's score of what the model decodes; None where it decodes nothing
         or has no other score or reward.
+    is_idle : array [N, C, J] of bool
+        Windows in which a plan does nothing.
     distances : array [N, 2, J] or None
         How far chosen plans lead from the training data in a window, as multiples of the
         threshold.
@@ -70,6 +72,7 @@ class Evidence:
     actual: FloatArray
     rescored: FloatArray | None
     observed: FloatArray | None
+    is_idle: BoolArray
     distances: FloatArray | None
     objective: Objective
     remaining: IntArray

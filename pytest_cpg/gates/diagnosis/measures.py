@@ -99,7 +99,8 @@ class Measures:
 def measures_of(evidence: Evidence) -> Measures:
     """Return all that these decisions tell."""
     episodes, rows = evidence.episodes, judged(evidence)
-    sizes = np.abs(window_errors(evidence))
+    # Where nothing is done, what actions do is right by chance.
+    sizes = np.where(evidence.is_idle, np.nan, np.abs(window_errors(evidence)))
     along = taus(evidence, evidence.predicted)
     by_step = [over_episodes(per_episode(tau, episodes)) for tau in along.T]
     regret = over_episodes(regrets(evidence, evidence.predicted)[rows])

@@ -22,7 +22,7 @@ _BETTER = 5.0
 # And leave at most this, of the error of an answer that says that nothing happens.
 _MOST_LEFT = 0.75
 # What is nearer than this is right.
-_EXACT = 1e-3
+EXACT = 1e-3
 # Nobody needs to know whether it is a million times.
 _MOST_TIMES = 1000
 
@@ -38,9 +38,9 @@ def reading_of(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Reading |
         return None
     for tier in _tiers(steps, asked, answers):
         best = min(filter(is_shown, tier), key=lambda reading: reading.read, default=None)
-        if best is not None and (found is None or _BETTER * max(best.read, _EXACT) < found.read):
+        if best is not None and (found is None or _BETTER * max(best.read, EXACT) < found.read):
             found = best
-        if found is not None and found.read <= _BETTER * _EXACT:
+        if found is not None and found.read <= _BETTER * EXACT:
             break
     return found
 
@@ -70,11 +70,12 @@ def _tiers(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Iter
         answer_readings.of_order(steps, answers),
         *answer_readings.of_time(steps, asked),
     ]
+    yield action_readings.of_actions(steps, asked, answers)
     yield [
         *answer_readings.of_scale(steps, answers),
         *([answer_readings.of_scaled_change(steps, answers)] if takes else ()),
     ]
-    yield action_readings.of_actions(steps, asked, answers)
+    yield action_readings.of_scaled(steps, asked, answers)
     if takes:
         yield question_readings.of_columns(steps, asked, answers)
         yield question_readings.of_normalised(steps, asked, answers)
@@ -90,7 +91,7 @@ def worded(
     """
     times = found.as_is / found.read if found.read else math.inf
     often = f"{times:.0f}" if times < _MOST_TIMES else f"more than {_MOST_TIMES}"
-    count = len(steps.checked) * steps.actions.shape[1]
+    count = int(steps.moves.sum())
     claim = found.claim.format(fits=f"fits {count} true steps {often} times better")
     said = [f"{claim}: {found.meaning}."]
     if regrets is not None and regrets[1] is not None:

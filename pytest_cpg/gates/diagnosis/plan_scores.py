@@ -128,6 +128,9 @@ class PlanScores:
         truth = np.ascontiguousarray(followed[..., :size])
         imagined = self._rolled(self._imagination, self._decisions.latents, plans)
         found = {"actual": self._within(OracleDynamics(self._task).score(truth))}
+        moves = (plans != self._task.actions.idle).any(axis=-1)
+        windows = np.arange(0, plans.shape[2], WINDOW)
+        found["is_idle"] = ~np.logical_or.reduceat(moves, windows, axis=2)
         # As it plans, and as the task rates what it decodes.
         rated: dict[str, Callable[[FloatArray], FloatArray]] = {"resumed": self._scored}
         if model.observe and model.rates and "decoder" not in model.swapped:

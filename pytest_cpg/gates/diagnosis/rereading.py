@@ -23,7 +23,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.diagnosis import Misreading
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.diagnosis.losses import LEAST_REGRET
-from pytest_cpg.gates.diagnosis.misreadings import reading_of, worded
+from pytest_cpg.gates.diagnosis.misreadings import EXACT, reading_of, worded
 from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps
 from pytest_cpg.planners.objective import objective_of, rate
 from pytest_cpg.world_models import BoundModel
@@ -38,8 +38,9 @@ _ACTIONS, _MOST_ACTIONS = 4, 16
 _HELD = 10
 # Random plans of each state that are chosen from.
 _PLANS = 16
-# With a reading that leaves more of what choices lose, it is not what they lose by.
-_MOST_LEFT = 0.75
+# With a reading that leaves more of what choices lose, it is not what they lose by. One that fits
+# exactly is right: what it leaves more may be another fault, such as walls that are missing.
+_MOST_LEFT, _MOST_LEFT_BY_EXACT = 0.75, 0.9
 
 
 def misread(
@@ -78,17 +79,37 @@ def _misread(
     # Where states are rated, and not what is observed of them, predictions are not.
     if has(design.task, StateScore):
         return worded(reading, steps, asked, regrets=None)
-    as_is, read = _regrets(RandomPlans(design, decisions.take(known)), asked, reading)
-    is_decisive = as_is > LEAST_REGRET
-    if is_decisive and read is not None and read > _MOST_LEFT * as_is:
+    random = RandomPlans(design, decisions.take(known))
+    regrets = _regrets(random, asked, reading, design.task.score)
+    most_left = _MOST_LEFT_BY_EXACT if reading.read <= EXACT else _MOST_LEFT
+    if regrets[0] > LEAST_REGRET and not _wins_back(regrets, most_left):
         return None
-    return worded(reading, steps, asked, regrets=(as_is, read) if is_decisive else None)
+    if learned.rates and _wins_back(regrets, most_left):
+        # What is read rightly may still be rated wrongly.
+        most_left = _MOST_LEFT
+        is_rated = asked.takes_observations and decisions.latents.shape[1] == len(steps.mean)
+        regrets = (
+            _regrets(random, asked, reading, learned.score) if is_rated else (regrets[0], None)
+        )
+    is_decisive = _wins_back(regrets, most_left)
+    return worded(reading, steps, asked, regrets=regrets if is_decisive else None)
 
 
-def _regrets(random: RandomPlans, asked: Asked, reading: Reading) -> tuple[float, float | None]:
+def _wins_back(regrets: tuple[float, float | None], most_left: float) -> bool:
+    """Say whether choices lose by how a model is read, of regrets as `_regrets` returns them."""
+    as_is, read = regrets
+    return as_is > LEAST_REGRET and (read is None or read <= most_left * as_is)
+
+
+def _regrets(
+    random: RandomPlans,
+    asked: Asked,
+    reading: Reading,
+    score: Callable[[FloatArray], FloatArray],
+) -> tuple[float, float | None]:
     """Return the regret of choices by what the model predicts as it is, and read otherwise.
 
-    None for the latter where nothing makes the model's step another.
+    None for the latter where nothing makes the model's step another. ``score`` rates observations.
     """
 
     def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
@@ -101,8 +122,8 @@ def _regrets(random: RandomPlans, asked: Asked, reading: Reading) -> tuple[float
     def regret(way: Callable[[Step], Step]) -> float:
         # Step by step where it can be: what is wrong along a plan alone is no misread step.
         if asked.takes_observations:
-            return random.regret(random.followed(way(step)))
-        return random.regret(way(decoded)(random.plans, random.plans))
+            return random.regret(random.followed(way(step)), score)
+        return random.regret(way(decoded)(random.plans, random.plans), score)
 
     return regret(lambda model: model), None if reading.mended is None else regret(reading.mended)
 
@@ -201,7 +222,7 @@ class RandomPlans:
     """
 
     def __init__(self, design: Design, decisions: Decisions) -> None:
-        self._task, self._objective = design.task, objective_of(design.planner)
+        self._objective = objective_of(design.planner)
         self._remaining = design.task.budget - decisions.at
         self.rows = np.repeat(np.arange(len(decisions.rows)), _PLANS)
         streams = decisions.streams(design.seed, Purpose.PLANS)
@@ -209,7 +230,8 @@ class RandomPlans:
         self.plans: FloatArray = drawn.reshape(len(self.rows), *drawn.shape[2:])
         states = np.ascontiguousarray(decisions.states[self.rows])
         self._begun = design.task.observe(states)
-        self._true = self._costs(design.task.observe(design.task.rollout(states, self.plans)))
+        true = design.task.observe(design.task.rollout(states, self.plans))
+        self._true = self._costs(true, design.task.score)
 
     def followed(self, step: Step) -> FloatArray:
         """Return what a step predicts along the plans, one after the other: [B, H, O]."""
@@ -218,9 +240,9 @@ class RandomPlans:
             reached.append(step(reached[-1], self.plans[:, at]))
         return np.stack(reached[1:], axis=1)
 
-    def regret(self, predicted: FloatArray) -> float:
-        """Return what choices by predictions [B, H, O] lose, as a share of a random plan's loss."""
-        liked = self._costs(predicted)
+    def regret(self, predicted: FloatArray, score: Callable[[FloatArray], FloatArray]) -> float:
+        """Return what choices by a score of predictions [B, H, O] lose, per random plan's loss."""
+        liked = self._costs(predicted, score)
         is_known = np.isfinite(self._true).all(axis=1)
         liked, true = liked[is_known], self._true[is_known]
         best = true.min(axis=1, initial=np.inf)
@@ -231,9 +253,11 @@ class RandomPlans:
         # Rounding may leave a part in 1e16 below 0.
         return max(0.0, float((chosen - best).sum() / chance)) if chance > 0 else 0.0
 
-    def _costs(self, observations: FloatArray) -> FloatArray:
+    def _costs(
+        self, observations: FloatArray, score: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
         """Return what plans cost [N, K] by what is observed along them [B, H, O]."""
         known = np.asarray(np.isfinite(observations).all(axis=-1))
-        scores = self._task.score(np.where(known[..., None], observations, 0.0))
+        scores = score(np.where(known[..., None], observations, 0.0))
         scores = np.where(known, scores, np.inf).reshape(-1, _PLANS, self.plans.shape[1])
         return rate(scores, self._remaining, objective=self._objective)[0]

@@ -30,7 +30,7 @@ ALPHA = 0.025
 def causes_of(
     measures: Measures,
     *,
-    scoring_loss: Interval | None,
+    scoring_share: Interval | None,
     memory: Memory,
     by_task: Measures | None,
 ) -> tuple[Cause, ...]:
@@ -38,20 +38,22 @@ def causes_of(
 
     Parameters
     ----------
-    scoring_loss : Interval or None
-        What the oracle's success rate loses by the model's rating; None where that was not run.
+    scoring_share : Interval or None
+        Share of the gap that is lost with the true dynamics and the model's rating; None where
+        that was not run, or bounds nothing.
     by_task : Measures or None
         The same if the task's score rated what a model with another decodes.
     """
-    if measures.won is None:
-        return ()
     # Rewards need not prefer what the task's score prefers, and may lead to the goal all the same.
-    is_harmless = scoring_loss is not None and not is_above(scoring_loss, 0)
+    is_harmless = scoring_share is not None and not is_above(scoring_share, 0)
+    # Among a few plans, what else is wrong can hide it.
+    is_misled = measures.won is not None and is_below(measures.won.shares["dynamics"], MOST)
     # What is rated is what the memory holds: that has to be right first.
     is_in_doubt = memory == "opaque" or (
         memory == "decoded" and not is_below(measures.memory_error, WINDOW_ERROR)
     )
-    if is_below(measures.won.shares["dynamics"], MOST) and not is_harmless and not is_in_doubt:
+    is_at_fault = is_above(scoring_share, MOST) or (is_misled and not is_harmless)
+    if is_at_fault and not is_in_doubt:
         others = () if by_task is None else _of_dynamics(by_task)
         return (Cause.SCORE_HEAD, *others[:1])
     return _of_dynamics(measures)
@@ -88,19 +90,33 @@ def _of_dynamics(found: Measures) -> tuple[Cause, ...]:
     causes = {
         "noise": Cause.NOISE,
         "places": _of_places(found, won),
-        # Steps that are wrong do not compound: they are wrong.
-        "restarts": Cause.COMPOUNDING_ERROR if is_below(found.window_error, WINDOW_ERROR) else None,
+        "restarts": _of_restarts(found, won),
     }
     for name, cause in causes.items():
         if cause is not None and is_above(won.shares[name], MOST):
             return (cause,)
     pair = tuple(cause for name in won.needed if (cause := causes[name]) is not None)
-    return pair if len(pair) == len(won.needed) else ()
+    if won.needed and len(pair) == len(won.needed):
+        return pair
+    if not is_above(won.shares["places"], MOST):
+        return ()
+    # Where they lie is not shown, but there they are.
+    return (Cause.DYNAMICS_BIAS if is_above(found.bad_windows, MOST) else Cause.LOCAL_ERROR,)
+
+
+def _of_restarts(found: Measures, won: WonBack) -> Cause | None:
+    """Return what grows; steps that are wrong do not compound: they are wrong.
+
+    With the truth in all of these, restarts win back more only by what grows in the others.
+    """
+    is_growth = won.shares["restarts"].low > won.shares["places"].high
+    is_right = is_below(found.window_error, WINDOW_ERROR)
+    return Cause.COMPOUNDING_ERROR if is_right or is_growth else None
 
 
 def _of_places(found: Measures, won: WonBack) -> Cause | None:
     """Return what is wrong with the places that the truth answers, by where they lie."""
-    are_some = _are_some(found, won)
+    are_some = has_contrast(found)
     if are_some and is_above(won.shares["promises"], MOST):
         return Cause.EXPLOITATION
     if _is_uncovered(found):
@@ -112,13 +128,13 @@ def _of_places(found: Measures, won: WonBack) -> Cause | None:
     return Cause.DYNAMICS_BIAS if is_above(found.window_error, WINDOW_ERROR) else None
 
 
-def _are_some(found: Measures, won: WonBack) -> bool:
+def has_contrast(found: Measures) -> bool:
     """Say whether some places are wrong and others right.
 
     Not by intervals: an episode keeps to such places, or away from them.
     """
     bad = found.bad_windows
-    is_contrast = found.other_error < won.limit / CONTRAST
+    is_contrast = found.won is not None and found.other_error < found.won.limit / CONTRAST
     are_few = bad is not None and bad.estimate < MOST_BAD
     return (is_contrast and are_few) or found.right_places > LEAST_RIGHT
 

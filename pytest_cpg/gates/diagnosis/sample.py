@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.planning_gap.result import GateResult
 
 # One episode in ten is asked about, within these bounds: 5 are the fewest whose interval is narrow
-# enough to name anything, and more than 10 make it little narrower.
+# enough to name anything, and more than 10 make it little narrower. So many are asked about where
+# fewer name nothing.
 _SHARE, _FEWEST, _MOST = 0.1, 5, 10
 # Of them, episodes that the learned arm won: there the model may be right.
 _WON = 0.2
-# Of each episode and arm.
-_DECISIONS = 10
+# Of each episode and arm; and of each arm at least, where episodes have but a few steps.
+_DECISIONS, _LEAST_DECISIONS = 10, 8
 # The search is so many times as wide for the headroom, only where half of the starts are failed.
 _EFFORT, _WEAK_ORACLE = 4, 0.5
 # Characters of an error; the frameworks' own can be pages.
@@ -62,7 +64,7 @@ def diagnose(
     diagnosis. ``training_data`` are as of `read_training_data`, the others as of `measure_gap`.
     """
     begun = time.perf_counter()
-    episodes = _sample(result)
+    episodes: tuple[int, ...] = ()
 
     def tell(what: str, stage: Stage) -> None:
         if progress:
@@ -72,20 +74,26 @@ def diagnose(
         headroom = evidence = misreading = None
         if result.verdict != Verdict.MODEL_BOTTLENECK:
             headroom = _headroom(design, oracle, result, tell)
-        # Where both arms fail alike, only the planner can be at fault.
-        if result.verdict != Verdict.PLANNER_BOTTLENECK:
-            evidence, misreading = _evidence(
-                design, oracle, learned, result, episodes, training_data, tell
+        for episodes in _samples(result):
+            # Where both arms fail alike, only the planner can be at fault.
+            if result.verdict != Verdict.PLANNER_BOTTLENECK:
+                evidence, misreading = _evidence(
+                    design, oracle, learned, result, episodes, training_data, tell
+                )
+            found = diagnosis_of(
+                evidence,
+                verdict=result.verdict,
+                oracle_rate=result.oracle.interval,
+                scoring_share=result.scoring_share,
+                swapped=result.swapped,
+                headroom=headroom,
+                episodes=episodes,
             )
-        found = diagnosis_of(
-            evidence,
-            verdict=result.verdict,
-            oracle_rate=result.oracle.interval,
-            scoring_loss=result.scoring_loss,
-            swapped=result.swapped,
-            headroom=headroom,
-            episodes=episodes,
-        )
+            if result.verdict != Verdict.MODEL_BOTTLENECK or found.named or misreading:
+                break
+        if misreading is not None and found.cause == Cause.SCORE_HEAD:
+            # Whatever the model predicts, its own score misleads.
+            misreading = replace(misreading, is_decisive=False)
         found = replace(found, misreading=misreading)
         if evidence is not None:
             count = len(evidence.episodes)
@@ -110,10 +118,22 @@ def _told(error: Exception) -> str:
     return textwrap.shorten(f"{name}{error}", _LONGEST, placeholder=" ...")
 
 
-def _sample(result: GateResult) -> tuple[int, ...]:
+def _samples(result: GateResult) -> Iterator[tuple[int, ...]]:
+    """Yield episodes to ask about, and more of them for where these do not show a cause."""
+    learned = result.learned
+    # Of short episodes more are needed for as many decisions.
+    steps = np.minimum(learned.steps, _DECISIONS).mean()
+    fewest = max(_FEWEST, round(_SHARE * learned.episodes), math.ceil(_LEAST_DECISIONS / steps))
+    first = _sample(result, min(_MOST, fewest))
+    yield first
+    second = _sample(result, _MOST)
+    if len(second) > len(first):
+        yield second
+
+
+def _sample(result: GateResult, count: int) -> tuple[int, ...]:
     """Return the episodes to ask about: lost ones, and some that the model won beside them."""
     learned = result.learned
-    count = min(_MOST, max(_FEWEST, round(_SHARE * learned.episodes)))
     lost = np.array(result.lost_episodes, dtype=np.intp)
     beside = learned.indices[learned.successes]
     kept = _evenly(lost, count - min(len(beside), round(_WON * count)))

@@ -81,6 +81,15 @@ class TrueSteps:
         return self.observations[:, None]
 
     @property
+    def moves(self) -> BoolArray:
+        """Which steps change anything, [N, J], of those to check on; all where none does.
+
+        What stands before a wall tells nothing of how a change is written.
+        """
+        moves: BoolArray = (self.after != self.begun).any(axis=-1)[self.checked]
+        return moves if moves.any() else ~moves
+
+    @property
     def change(self) -> FloatArray:
         """The unit of each column [O]: what a step changes; infinite where nothing does."""
         change = _size(self.after - self.begun)
@@ -97,10 +106,14 @@ class TrueSteps:
 
     def errors(self, *answers: FloatArray) -> list[float]:
         """Return how far each of some answers [N, J, O] is off, in states to check on."""
-        rows = self.checked
+        rows, moves = self.checked, self.moves
         return [
-            error(np.broadcast_to(one, self.after.shape)[rows], self.after[rows], self.change)
-            for one in answers
+            error(
+                np.broadcast_to(answer, self.after.shape)[rows][moves],
+                self.after[rows][moves],
+                self.change,
+            )
+            for answer in answers
         ]
 
 

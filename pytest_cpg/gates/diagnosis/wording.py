@@ -13,7 +13,7 @@ from pytest_cpg.gates.diagnosis.coverage import Coverage
 from pytest_cpg.gates.diagnosis.evidence import WINDOW, Evidence, Headroom
 from pytest_cpg.gates.diagnosis.losses import FEWEST_EPISODES, LEAST_REGRET
 from pytest_cpg.gates.diagnosis.measures import MOST_BLIND, Measures, by_the_task, measures_of
-from pytest_cpg.gates.diagnosis.repairs import WINDOW_ERROR
+from pytest_cpg.gates.diagnosis.repairs import MOST, WINDOW_ERROR
 from pytest_cpg.gates.diagnosis.result import Cause, Diagnosis, Measure, Profile
 from pytest_cpg.stats import Interval, Verdict
 
@@ -22,15 +22,14 @@ _MEANINGS = {
     "are {response} times as far apart as the truth.",
     Cause.NOISE: "the noise that the model draws decides: without it the model wins back {noise} "
     "of its loss.",
-    Cause.SCORE_HEAD: "the score is at fault: with the true dynamics the model wins back only "
-    "{dynamics} of its loss.",
+    Cause.SCORE_HEAD: "the score is at fault: {scoring}.",
     Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. "
     "There, predictions {window} steps ahead are off by {outside_error} times the effect of a "
     "plan; {inside}.",
     Cause.DYNAMICS_BIAS: "predictions {window} steps ahead are off by {window_error} times the "
     "effect of a plan. With true steps the model wins back {places} of its loss.",
-    Cause.LOCAL_ERROR: "the model is wrong in {bad_windows} of the places that plans lead through, "
-    "and right in the others. With true steps in the wrong ones it wins back {places} of its loss.",
+    Cause.LOCAL_ERROR: "the model is wrong in {bad_windows} of the places that plans lead through"
+    "{others}. With true steps in the wrong ones it wins back {places} of its loss.",
     Cause.EXPLOITATION: "the planner finds what only the model believes: with the truth where most "
     "is promised the model wins back {promises} of its loss.",
     Cause.COMPOUNDING_ERROR: "small errors grow: predictions {window} steps ahead are off by "
@@ -74,7 +73,7 @@ def diagnosis_of(
     *,
     verdict: Verdict,
     oracle_rate: Interval,
-    scoring_loss: Interval | None,
+    scoring_share: Interval | None,
     swapped: tuple[str, ...],
     headroom: Headroom | None,
     episodes: tuple[int, ...],
@@ -90,12 +89,12 @@ def diagnosis_of(
         told = _told(causes, words, _NO_HEADROOM.format(**words), advice * bool(causes))
         return replace(told, measures=(planner,))
     found = measures_of(evidence)
-    words |= _words(found)
+    words |= _words(found, scoring_share)
     if verdict == Verdict.MODEL_BOTTLENECK:
         by_task = by_the_task(evidence)
         causes = rules.causes_of(
             found,
-            scoring_loss=scoring_loss,
+            scoring_share=scoring_share,
             memory=evidence.memory,
             by_task=None if by_task is None else measures_of(by_task),
         )
@@ -146,7 +145,7 @@ def _unexplained(found: Measures, words: dict[str, str], count: int) -> str:
     return _TOO_FEW.format(count=count, fewest=FEWEST_EPISODES)
 
 
-def _words(found: Measures) -> dict[str, str]:
+def _words(found: Measures, scoring_share: Interval | None) -> dict[str, str]:
     intervals = {
         name: interval
         for name in Measures.__dataclass_fields__
@@ -164,9 +163,18 @@ def _words(found: Measures) -> dict[str, str]:
         **numbers,
         "steps": f"{steps} ahead",
         "inside": inside,
+        "others": ", and right in the others" if rules.has_contrast(found) else "",
+        "scoring": _scoring(scoring_share).format(**{"dynamics": "unknown", **numbers}),
         "limit": f"{_limit(found):g}",
         "window": str(WINDOW),
     }
+
+
+def _scoring(share: Interval | None) -> str:
+    """Return what shows a score to be at fault: the third arm, or which plans it prefers."""
+    if share is not None and rules.is_above(share, MOST):
+        return f"true dynamics, rated by the model, still lose {share.estimate:.2f} of the gap"
+    return "with the true dynamics the model wins back only {dynamics} of its loss"
 
 
 def _words_of_planner(headroom: Headroom | None, oracle_rate: Interval) -> dict[str, str]:

@@ -205,6 +205,19 @@ class GateResult:
         return self._loss(self.rescored, self.learned)
 
     @property
+    def scoring_share(self) -> Interval | None:
+        """Interval of the share of the gap that the model's own score loses by itself.
+
+        None where the task's score rates, or the gap is not surely above 0 (Fieller).
+        """
+        if self.rescored is None:
+            return None
+        arms, count = (self.oracle, self.rescored, self.learned), self.learned.episodes
+        is_return = self.design.metric == "return"
+        values = [(arm.returns if is_return else 1.0 * arm.successes)[:count] for arm in arms]
+        return fieller_return_interval(*values, level=self.level)
+
+    @property
     def pairs(self) -> Pairs:
         """The paired table of the two arms."""
         return pairs_of(self.oracle, self.learned)
