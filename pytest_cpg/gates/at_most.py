@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -39,6 +40,8 @@ class Measured:
     p_value: float
 
 
+# Of a float32, in which most models predict.
+_LARGEST = 3.4e38
 _LABELS = {
     "WITHIN LIMIT": Severity.GOOD,
     "UNCLEAR": Severity.UNSURE,
@@ -69,6 +72,9 @@ class AtMost:
         What it is counted in or by, as "of one step".
     meaning, advice : str
         Why the number is above the limit, and what to do then: one sentence each.
+    most : float
+        The largest number that a model can have, such as 1 of a share: from there on no model would
+        miss a limit, and it is refused.
     """
 
     marker: str
@@ -80,6 +86,7 @@ class AtMost:
     unit: str = ""
     meaning: str = ""
     advice: str = ""
+    most: float = _LARGEST
     result: ClassVar = Measured
     read_entry: ClassVar = staticmethod(reading(Measured))
 
@@ -103,7 +110,7 @@ class AtMost:
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """What the marker takes."""
-        limit = between(0, float("inf"))
+        limit = between(0, self.most)
         return (
             Argument("task", name, REQUIRED, help="the name of a task"),
             Argument("limit", limit, REQUIRED, help=f"the largest accepted {self.number}"),
@@ -152,13 +159,12 @@ class AtMost:
         }
         # A number of numpy's compares to a bool of numpy's, which repeats no tuple.
         is_above = bool(found.estimate > limit)
+        most = 2 * min(max(found.high, limit), sys.float_info.max / 2)
         return Card(
             headline=f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}",
             size=result.size,
             cells=cells,
-            table=Table.of(
-                model, cells, found, axis=(min(0.0, found.low), 2 * max(found.high, limit))
-            ),
+            table=Table.of(model, cells, found, axis=(min(0.0, found.low), most)),
             meaning=tuple(filter(None, [self.meaning])) * is_above,
             advice=tuple(filter(None, [self.advice])) * is_above,
             effect=Effect(found=found, unit=self.unit, is_share=False, margin=limit),
