@@ -80,6 +80,11 @@ class MaxVerdict:
     severity: Severity
 
     @property
+    def accepts_all(self) -> bool:
+        """Whether it accepts every verdict on a model that keeps its contract."""
+        return self.severity >= Severity.BAD
+
+    @property
     def exceeded(self) -> str:
         """Why a test fails whose verdict is worse."""
         return f"the verdict is worse than {self.label}"

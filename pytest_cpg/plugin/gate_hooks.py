@@ -205,7 +205,7 @@ class GateHooks:
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
-        """Show a passed gate that decided nothing as a yellow question mark."""
+        """Show a passed gate that decided nothing as a yellow question mark, or as measured."""
         judgements = getattr(report, "pytest_cpg_judgements", None)
         if not judgements or not report.passed or hasattr(report, "wasxfail"):
             return None
@@ -282,7 +282,8 @@ class GateHooks:
         """Print one line per gate, and what they say together."""
         if self._gates:
             # What pytest does for tests that it counts as passed.
-            terminalreporter.summary_passes_combined("inconclusive", "INCONCLUSIVE", "P")
+            for category in ("inconclusive", "measured"):
+                terminalreporter.summary_passes_combined(category, category.upper(), "P")
             self._gates.summarise(terminalreporter)
 
     def pytest_cpg_tasks(self) -> Mapping[str, TaskFactory]:

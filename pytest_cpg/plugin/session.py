@@ -191,15 +191,18 @@ class GateSession:
             self.ledger.note(gate, entry)
 
     def status_of(self, judgements: str) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
-        """Return how pytest shows a gate that passed and decided nothing."""
+        """Return how pytest shows a gate that passed, and judged or settled nothing."""
         from pytest_cpg.report.ledger import labels_in
         from pytest_cpg.report.outcomes import gate_outcome
 
         labels = labels_in(judgements)
-        if gate_outcome("passed", labels.values()) == "passed":
+        outcome = gate_outcome("passed", labels.values())
+        if outcome == "passed":
             return None
+        if outcome == "measured":
+            return outcome, ".", ("MEASURED", {"green": True})
         worst = max(labels, key=labels.__getitem__)
-        return "inconclusive", "?", (worst, {"yellow": True})
+        return outcome, "?", (worst, {"yellow": True})
 
     def finish(
         self, session: pytest.Session, *, failed: Set[str], errors: Mapping[str, str]

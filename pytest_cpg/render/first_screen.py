@@ -96,8 +96,9 @@ def _tally(gates: Sequence[GateView]) -> Iterator[tuple[Tone, str]]:
         yield "unsure", f"{states['inconclusive']} in doubt"
     if states["passed"]:
         yield "good", f"{states['passed']} pass{'es' * (states['passed'] == 1)}"
-    if states["skipped"]:
-        yield "none", f"{states['skipped']} skipped"
+    for state in ("measured", "skipped"):
+        if states[state]:
+            yield "none", f"{states[state]} {state}"
 
 
 def _headline(
@@ -120,6 +121,9 @@ def _headline(
     said += [f"{expected} fail{'s'[: expected == 1]} as expected"] if expected else []
     if said:
         return f"No gate fails, {' and '.join(said)}"
+    if measured := states["measured"]:
+        size = len(page.gates)
+        return f"{measured} of {size} gate{'s'[: size != 1]} measured, not judged"
     return f"{passed} gate{'s'[: passed != 1]} pass{'es' * (passed == 1)}"
 
 

@@ -159,7 +159,7 @@ class GateView:
     @property
     def is_quiet(self) -> bool:
         """Whether nobody has to look at it."""
-        return self.state in ("passed", "skipped")
+        return self.state in ("passed", "measured", "skipped")
 
 
 def tone_of(state: str, severities: Sequence[Severity]) -> Tone:
@@ -168,7 +168,7 @@ def tone_of(state: str, severities: Sequence[Severity]) -> Tone:
         return "blind"
     if state in FAILING:
         return "bad"
-    if state == "skipped":
+    if state in ("measured", "skipped"):
         return "none"
     # A marker may accept what is bad.
     is_good = state == "passed" and max(severities, default=Severity.GOOD) < Severity.BLIND

@@ -22,7 +22,7 @@ MARKER = "<!-- pytest-cpg report -->"
 _MOST_BYTES = 65_536
 # Blank lines between sections, and a line for each that says what was left out.
 _BETWEEN = 1000
-_SIGNS = {"passed": "✅", "inconclusive": "❔", "skipped": "⚪", "xfailed": "⚪"}
+_SIGNS = {"passed": "✅", "inconclusive": "❔", "skipped": "⚪", "measured": "⚪", "xfailed": "⚪"}
 _FAILS = "❌"
 # Worst gates that the heading names.
 _MOST_NAMED = 2
@@ -115,6 +115,8 @@ def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]
         return f"✅ {many} ran: {check}, no verdicts"
     if open_ := outcomes["inconclusive"]:
         return f"{_SIGNS['inconclusive']} {open_} of {many} inconclusive, none fails"
+    if measured := outcomes["measured"]:
+        return f"{_SIGNS['measured']} {measured} of {many} measured, not judged"
     return f"{_SIGNS['passed']} {outcomes['passed']} of {many} passed"
 
 

@@ -84,7 +84,8 @@ def title_markup(ledger: Ledger) -> dict[str, bool]:
     """Return the colour of the worst gate."""
     if ledger.fails:
         return {"red": True}
-    is_open = any(_gate_outcome(entry) != "passed" for entry in ledger.entries.values())
+    outcomes = set(map(_gate_outcome, ledger.entries.values()))
+    is_open = not outcomes <= {"passed", "measured"}
     return {"yellow": True} if is_open else {"green": True}
 
 

@@ -21,6 +21,8 @@ from pytest_cpg.gates.kind import GateKind, MaxVerdict
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.report.history import NO_HISTORY, History
 
+CANNOT_FAIL = "its max_verdict accepts every verdict, so that it cannot fail"
+"""The doubt in the ruling of such a gate, unless it fails a model that gets worse."""
 EMPTY_SET = "got empty parameter set"
 """As pytest words it."""
 

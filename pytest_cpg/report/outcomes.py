@@ -20,6 +20,7 @@ WORDS: Mapping[str, str] = {
     "xfailed": "failed as expected",
     "inconclusive": "inconclusive",
     "skipped": "skipped",
+    "measured": "measured",
     "passed": "passed",
 }
 # For these the session fails.
@@ -63,13 +64,16 @@ def comparison_outcomes(outcome: str, judgements: Sequence[Judgement]) -> list[s
 
 
 def gate_outcome(outcome: str, severities: Iterable[Severity]) -> str:
-    """Return how a gate ended: as its test, or "inconclusive" where a passed test left that open.
+    """Return how a gate ended: as its test, but for a passed one that judged or settled nothing.
 
-    >>> gate_outcome("passed", [Severity.GOOD, Severity.UNSURE])
-    'inconclusive'
+    >>> gate_outcome("passed", [Severity.GOOD, Severity.UNSURE]), gate_outcome("passed", [])
+    ('inconclusive', 'measured')
     """
+    severities = [*severities]
+    if outcome != "passed" or not severities:
+        return "measured" if outcome == "passed" else outcome
     is_open = any(one in (Severity.UNSURE, Severity.BLIND) for one in severities)
-    return "inconclusive" if outcome == "passed" and is_open else outcome
+    return "inconclusive" if is_open else outcome
 
 
 def is_cut_short(exit_code: int) -> bool:

@@ -17,7 +17,7 @@ from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kind import Alarm
 from pytest_cpg.gates.parts import Alarms, Options, Together, WithoutEffect
-from pytest_cpg.report.ledger import Ledger, Reported
+from pytest_cpg.report.ledger import CANNOT_FAIL, Ledger, Reported
 from pytest_cpg.stats.families import holm
 
 
@@ -52,10 +52,24 @@ def together(
             )
         )
     elif size > 1 and measured:
-        groups = {ledger.groups.get(one.gate, "") for one in measured} - {""}
+        able = [one for one in measured if not one.judgement.max_verdict.accepts_all]
+        groups = {ledger.groups.get(one.gate, "") for one in able} - {""}
         found += _family_findings(
-            measured, is_corrected=is_corrected, size=size, recipes=len(groups)
+            measured,
+            is_corrected=is_corrected,
+            size=size,
+            unable=len(measured) - len(able),
+            recipes=len(groups),
         )
+    unable = [one.name for one in measured if one.judgement.ruling.doubt == CANNOT_FAIL]
+    if unable:
+        text = (
+            f"{len(unable)} of {size} gates cannot fail, as max_verdict accepts every verdict: "
+            f"{named(unable)}. Add "
+            f'drift="fail", which fails a model that gets worse; --cpg-strict fails gates that '
+            f"cannot fail"
+        )
+        found.append(Finding(text, warns=True))
     return found
 
 
@@ -114,11 +128,12 @@ def _in_vain(
 
 
 def _family_findings(
-    measured: Sequence[Reported], *, is_corrected: bool, size: int, recipes: int
+    measured: Sequence[Reported], *, is_corrected: bool, size: int, unable: int, recipes: int
 ) -> list[Finding]:
     found: list[Finding] = []
+    able = size - unable
     # Others may stand in the baseline, or in files that were not run.
-    gates = f"{size} gates" if len(measured) == size else f"the {size} gates of the project"
+    gates = f"{able} gates" if len(measured) == size else f"the {able} gates of the project"
     asked: dict[str, Alarm | None] = {
         one.name: ask_at_end(found, one.judgement.kind, "alarm", one.judgement.result)
         for one in measured
@@ -137,11 +152,14 @@ def _family_findings(
         for count, what in ((drifts, "drift test"), (recipes, "recipe"))
         if count
     ]
+    is_family = able + drifts + recipes > 1
     if not is_corrected:
+        accepting = [one.name for one in measured if one.judgement.max_verdict.accepts_all]
+        rates = [rate for name, rate in alphas.items() if name not in accepting]
         # Of what was not measured nothing better is known.
         chance = 1 - (
-            math.prod(1 - one for one in alphas.values())
-            * (1 - alpha) ** (size - len(alarms) + drifts + recipes)
+            math.prod(1 - one for one in rates)
+            * (1 - alpha) ** (able - len(rates) + drifts + recipes)
         )
         tests = " and ".join([gates, *besides])
         text = (
@@ -150,13 +168,13 @@ def _family_findings(
             f"--cpg-correction=holm)."
         )
         # More often than not.
-        return [*found, Finding(text, warns=chance > 0.5)]
+        return [*found, *[Finding(text, warns=chance > 0.5)] * is_family]
     left_out = f", which leaves out {' and '.join(besides)}" if besides else ""
     text = (
         f"If all models were good, at least one of {gates} would still fail in about "
         f"{percent} of runs, by Holm's correction{left_out}."
     )
-    found.append(Finding(text))
+    found += [Finding(text)] * is_family
     if len(alarms) < size:
         return found
     # The first step of Holm is what every gate was judged by. Its later steps need all p-values of

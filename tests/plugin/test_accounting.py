@@ -331,6 +331,22 @@ def test_unit(): ...
     )
 
 
+def test_a_gate_that_accepts_every_verdict_cannot_fail_and_says_so(repository):
+    marker = "import pytest\n\n\n@pytest.mark.cpg(task='track', model='mirrored'{})\n{}"
+    worst = ", max_verdict='model bottleneck'"
+    repository.makepyfile(
+        test_gates=marker.format(worst, "def test_bad(cpg): ...\n"),
+        test_kept=marker.format(f"{worst}, drift='fail'", "def test_kept(cpg): ...\n"),
+    )
+    said = flat(repository.runpytest("--cpg-update-baseline", "--cpg-md=o.md", "--cpg-force"))
+    assert "1 of 2 gates cannot fail, as max_verdict accepts every verdict: test_gates.py::" in said
+    assert "would still fail" not in said
+    assert "cannot fail" in (repository.path / "o.md").read_text("utf-8")
+    result = repository.runpytest("--cpg-strict")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "its max_verdict accepts every verdict, so that it cannot fail." in flat(result)
+
+
 @mostly_alone
 def test_a_file_of_gates_that_skips_itself_is_named(repository, workers):
     skip = "import pytest\n\npytest.importorskip('no_such_library')\n\n"

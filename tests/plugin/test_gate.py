@@ -637,7 +637,7 @@ def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, on_
         """
     )
     text = on_terminal(*options, more=SLOW + FULL, PYTHONIOENCODING="ascii")
-    assert "2 passed" in text
+    assert "2 measured" in text
     assert re.search(r"\x1b7 .*gr\?\?er", text), "shown as far as it can be"
 
 

@@ -289,7 +289,12 @@ def test_the_same_documents_give_the_same_bytes_in_any_process(tmp_path):
         ([gate(GATE, GOOD), gate("t", GOOD)], [], "2 gates pass"),
         ([gate(GATE, OPEN)], [], "No gate fails, 1 is in doubt"),
         ([gate(GATE, BAD, outcome="xfailed")], [], "No gate fails, 1 fails as expected"),
-        ([gate(GATE, measurements=["1. a"])], [], "1 gate passes"),
+        ([gate(GATE, measurements=["1. a"])], [], "1 of 1 gate measured, not judged"),
+        (
+            [gate(GATE, GOOD), gate("t", measurements=["1. a"])],
+            [],
+            "1 of 2 gates measured, not judged",
+        ),
         (
             [gate(GATE, GOOD), gate("t", BAD, outcome="failed")],
             [],
