@@ -80,6 +80,22 @@ def test_a_margin_above_all_that_a_strong_oracle_solves_asks_for_a_smaller_one()
     assert "search" not in told
 
 
+def test_a_weak_oracle_is_mended_by_its_planner_and_not_by_its_margin():
+    weak = result_of(first(3, 50), first(3, 50), first(0, 50), margin=0.1, interval="tango")
+    (told,) = advice(weak, Verdict.INCONCLUSIVE)
+    assert told.startswith("Look farther ahead")
+
+
+def test_a_gate_that_others_made_blind_says_so():
+    arms = first(18, 20), first(18, 20), first(11, 20)
+    assert ruling_of(result_of(*arms, interval="tango"), Verdict.INCONCLUSIVE).reason is None
+    one_of_ten = result_of(*arms, interval="tango", family_size=10)
+    assert ruling_of(one_of_ten, Verdict.INCONCLUSIVE).severity is Severity.BLIND
+    (told,) = advice(one_of_ten, Verdict.INCONCLUSIVE)
+    assert told.startswith("Alone the gate would see: as one of 10 that share an error rate, ")
+    assert "Or make it larger: at these rates about" in told
+
+
 def test_no_marker_accepts_an_oracle_below_what_it_asks_for_itself():
     reason = ruling_of(WEAK, Verdict.MODEL_BOTTLENECK).reason
     assert reason is not None

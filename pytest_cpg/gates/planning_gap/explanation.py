@@ -8,7 +8,12 @@ from pytest_cpg.gates.diagnosis import Cause
 from pytest_cpg.gates.diagnosis.advice import advice_on_score
 from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.notation import arm_name, reached
-from pytest_cpg.gates.planning_gap.resolving import episodes_to_see, is_strong, resolve_hint
+from pytest_cpg.gates.planning_gap.resolving import (
+    episodes_to_see,
+    is_strong,
+    resolve_hint,
+    sees_alone,
+)
 from pytest_cpg.gates.planning_gap.result import GateResult, highest_rate_of, worst_of_chance
 from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason
 from pytest_cpg.gates.presets import PRESETS
@@ -41,8 +46,7 @@ def advice(result: GateResult, accepts: Verdict) -> list[str]:
     if result.is_aa or failure_reason(result, accepts) in result.faults:
         return []
     if result.verdict is Verdict.PLANNER_BOTTLENECK:
-        mend = _mend_margin(result) if is_strong(result) else ""
-        return [(mend or _mend_planner(result)) + _how_to_accept(accepts)]
+        return [(_mend_margin(result) or _mend_planner(result)) + _how_to_accept(accepts)]
     if result.verdict is Verdict.MODEL_BOTTLENECK:
         return [_advice(result)]
     return [resolve_hint(result)] if result.label == Verdict.INCONCLUSIVE else []
@@ -87,6 +91,8 @@ def _mend_blindness(result: GateResult) -> str:
     if too_wide:
         return too_wide
     mend = _MEND_TASK if is_strong(result) else _mend_planner(result)
+    if sees_alone(result):
+        mend = _MEND_FAMILY.format(gates=result.family_size) + mend
     needed = episodes_to_see(result)
     if needed is not None:
         option = "episodes" if result.stop == "fixed" else "max-episodes"
@@ -101,9 +107,14 @@ def _is_flat(result: GateResult) -> bool:
 
 
 def _mend_margin(result: GateResult) -> str:
-    """Say what margin would be small enough; empty where random actions lose more than it."""
-    adds = result.oracle_over_chance
+    """Say what margin would be small enough; empty where it is not what blinds a gate.
+
+    Random actions lose more than it there, or the oracle solves too little to have one.
+    """
+    adds, by_return = result.oracle_over_chance, result.design.metric == "return"
     if result.margin is None or not 0 < adds <= result.margin:
+        return ""
+    if not by_return and not is_strong(result):
         return ""
     # A fifth takes some twenty starts to prove.
     return _MEND_MARGIN.format(
@@ -227,9 +238,13 @@ _MEND = (
     "or choose an easier task."
 )
 _MEND_SEARCH = 'search wider (more candidates, or planner="icem"), '
+_MEND_FAMILY = (
+    "Alone the gate would see: as one of {gates} that share an error rate, it has to tell random "
+    "actions from the oracle more surely. "
+)
 _MEND_MARGIN = (
-    "The margin of {margin} is as wide as all that the oracle adds to random actions ({adds}), and "
-    "no planner mends that. Write a smaller one, such as margin={smaller}."
+    "The margin of {margin} is as wide as all that the oracle adds to random actions ({adds}): a "
+    "model that knows nothing loses no more. Write a smaller one, such as margin={smaller}."
 )
 _MEND_FLAT = (
     "Random actions earn at every start what the planner earns: as long as nothing that is done "

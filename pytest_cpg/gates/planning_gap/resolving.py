@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap, worst_of_chance
 from pytest_cpg.gates.planning_gap.sizes import MOST_SEQUENTIAL
-from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
+from pytest_cpg.gates.planning_gap.stopping import gap_interval, level_of_last_look
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.agresti_caffo import episodes_to_settle
 from pytest_cpg.stats.methods import PAIRED_METHODS
@@ -94,6 +94,17 @@ def is_strong(result: GateResult) -> bool:
     """Say whether the oracle solves half of the starts; of returns nobody knows what is much."""
     oracle = result.oracle
     return result.design.metric == "success" and 2 * oracle.success_count >= oracle.episodes
+
+
+def sees_alone(result: GateResult) -> bool:
+    """Say whether a gate of a family would tell chance from the oracle if it were the only one."""
+    if result.family_size == 1 or result.stop != "fixed" or result.margin is not None:
+        return False
+    oracle, level = result.oracle, result.level
+    chance = result.chance.first(min(oracle.episodes, result.chance.episodes))
+    if result.design.metric == "return":
+        return return_gap(oracle, chance, level=level).low > 0
+    return gap_interval(result.method, oracle, chance, level=level).low > 0
 
 
 def episodes_to_see(result: GateResult) -> int | None:
