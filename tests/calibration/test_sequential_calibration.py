@@ -34,6 +34,17 @@ def test_boundaries_hold_their_error(margin, statistics_page):
             cells.append(f"{100 * at_margin:.3f} %")
             assert at_margin <= alpha
         rows.append(cells)
+    # Every size without a margin takes a third of a minute, and as long with one every tenth.
+    sizes, errors = range(10, 151, 1 if margin is None else 10), {}
+    for most in sizes:
+        boundary = wang_tsiatis_boundary(most, level=0.95, margin=margin)
+        errors[most] = sequential._error_at_no_gap(boundary.looks, boundary.constant, margin)
+        if margin is not None:
+            at_margin = sequential._error_at_margin(boundary.looks, boundary.constant, margin)
+            errors[most] = max(errors[most], at_margin)
+        assert errors[most] <= ALPHA
+    worst = max(errors, key=errors.get)
+    every = "all" if margin is None else "every tenth"
     what = "without a margin" if margin is None else f"with a margin of {margin:g}"
     columns = ["most episodes", "level", "constant", "worst error without a gap"]
     statistics_page.table(
@@ -42,7 +53,9 @@ def test_boundaries_hold_their_error(margin, statistics_page):
         rows,
         note=(
             "One-sided error over all looks, at the worst share of starts on which the arms "
-            "disagree. Nominal is half of what the level leaves."
+            "disagree. Nominal is half of what the level leaves. "
+            f"Of {every} from 10 to 150 episodes at most, the worst at level 0.95 is {worst}, with "
+            f"{100 * errors[worst]:.2f} %."
         ),
     )
 

@@ -25,7 +25,7 @@ class Sizes(NamedTuple):
 def interval_of(given: str, family_size: int, *, has_margin: bool) -> str:
     """Return the method meant by "auto", for gates that judge successes.
 
-    At the levels of a family, Agresti and Caffo's interval excludes 0 up to 2.4 times as often as
+    At the levels of a family, Agresti and Caffo's interval excludes 0 up to 2.6 times as often as
     it should, and it proves a margin that is the gap up to 3.4 times as often (docs/statistics.md).
     Tango's does neither.
     """
