@@ -16,8 +16,8 @@ SUMMARY = """\
 - With many gates use `--cpg-correction=holm`, and more starts per gate.
 - Choose a checkpoint on one `--cpg-seed`, gate it on another, and accept the model that you ship.
 
-The rest says what that is worth, in plain words; every figure is from a table below, at the
-defaults (level 0.95, nominal 2.5 %).
+The rest says what that is worth, in plain words; every figure is from a table under
+[Evidence](#evidence), at the defaults (level 0.95, nominal 2.5 %).
 
 **What a gate promises.** Each "at most" is the worst over all numbers of episodes from 10 to 200
 and all rates, enumerated. A model as good as the oracle reads MODEL BOTTLENECK in at most 3.26 % of
@@ -166,31 +166,18 @@ class Page:
     def merged_into(self, text):
         """Return the page with these sections in place of the old ones of their titles."""
         sections = {**sections_of(text), **self.sections}
-        known = [title for titles in GROUPS.values() for title in titles]
-        order = [title for title in known if title in sections]
-        order += [title for title in sections if title not in known]
-        parts = [f"{SUMMARY}\n{_contents(sections)}"]
-        parts += [f"## {title}\n{sections[title]}" for title in order]
+        known = {title for titles in GROUPS.values() for title in titles}
+        groups = {**GROUPS, "More": [title for title in sections if title not in known]}
+        parts = [SUMMARY, "## Evidence"]
+        for group, titles in groups.items():
+            measured = [title for title in titles if title in sections]
+            parts += [f"### {group}"] * bool(measured)
+            parts += [f"#### {title}\n{sections[title]}" for title in measured]
         return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
 def sections_of(text):
-    """Return the sections of a page by title."""
-    _, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
-    return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
-
-
-def _contents(sections):
-    """Return one line of links for every group."""
-    lines, known = [], {title for titles in GROUPS.values() for title in titles}
-    others = {"More": [title for title in sections if title not in known]}
-    for group, titles in {**GROUPS, **others}.items():
-        links = [f"[{title}](#{_anchor(title)})" for title in titles if title in sections]
-        if links:
-            lines.append(f"- **{group}**: {'; '.join(links)}")
-    return "\n".join(lines)
-
-
-def _anchor(title):
-    """Return what GitHub makes of a heading."""
-    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+    """Return the tables of a page by title, without the headings above them."""
+    _, *parts = re.split(r"^##+ ", text, flags=re.MULTILINE)
+    found = {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+    return {title: body for title, body in found.items() if body.strip()}
