@@ -94,3 +94,21 @@ def test_margins_on_returns_where_few_starts_lose_much(statistics_page):
             f"of 50 above {proven_by(50)}, of 100 above {proven_by(100)}."
         ),
     )
+
+
+def test_returns_of_0_or_1_without_a_gap():
+    """Student's interval above 0, as said in the docstring of `paired_mean_interval`."""
+    stats = pytest.importorskip("scipy.stats")
+    worst = {}
+    for n in range(2, 201):
+        split, wins = np.indices((n + 1, n + 1))
+        gap = (2 * wins - split) / n
+        error = np.sqrt(np.maximum(split / n - gap**2, 0) / (n - 1))
+        # Where no start splits the arms, both are 0.
+        above = (wins <= split) & (gap > stats.t.ppf(0.975, n - 1) * error + 1e-12)
+        least = split[:, 0] + 1 - above.sum(axis=1)
+        tail = stats.binom.sf(least - 1, split[:, 0], 0.5)
+        shares = np.linspace(0, 0.5, 101)[:, None]
+        worst[n] = (stats.binom.pmf(split[:, 0], n, shares) @ tail).max()
+    assert worst.pop(2) == pytest.approx(0.0625)
+    assert 0.027 < max(worst.values()) < 0.028
