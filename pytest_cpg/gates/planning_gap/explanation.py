@@ -163,6 +163,7 @@ def _is_within_margin(result: GateResult) -> bool:
 
 def _numbers(result: GateResult) -> dict[str, str]:
     oracle, learned, chance = result.oracle, result.learned, result.chance
+    by_margin = result.margin is not None and result.design.metric == "return"
     is_as_chance = result.chance_verdict is Verdict.PLANNER_BOTTLENECK
     return {
         "oracle": f"{oracle.success_count}/{oracle.episodes}",
@@ -183,6 +184,7 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "as_chance": " Random actions look the same." if is_as_chance else "",
         "worst": f"{worst_of_chance(oracle, chance):.4g}",
         "starts": str(learned.episodes),
+        "possible": number(result.possible_return_gap, "return") if by_margin else "",
         "same": _same_in_both(result),
     }
 
@@ -344,7 +346,7 @@ _MEANING_OF_RETURNS = {
     ),
 }
 _MEANING_OF_UNSEEN = (
-    "These {starts} starts lose at most {high} in the mean, less than the margin of {margin}. But "
-    "they are too few to rule out others that lose {worst}, as random actions do at worst, so "
-    "often that the margin is lost."
+    "These {starts} starts lose at most {high} in the mean, less than the margin of {margin}. "
+    "Starts that were not run may lose more: if some lose {worst}, as random actions do at worst, "
+    "the mean loss may be {possible}."
 )
