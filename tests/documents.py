@@ -7,7 +7,6 @@ from fakes import judged, result_of
 
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.card import comparison_name
-from pytest_cpg.report.outcomes import session_outcome
 
 
 def measured(oracle, learned, episodes=50, *, seed=0, chance=0.04, **more):
@@ -81,7 +80,8 @@ def session(
             **provenance,
         },
         "session": {
-            "outcome": session_outcome(exit_code, gates, findings),
+            # Renderers work it out again.
+            "outcome": "failed" if exit_code else "passed",
             "exit_code": exit_code,
             "failed_tests": failed_tests,
             "uncollected": dict(uncollected),

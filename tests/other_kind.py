@@ -1,8 +1,10 @@
 """A gate of a kind that nobody has heard of, in a document: for tests of what shows any kind."""
 
-from documents import gate
-from rendered import shown_of
+from collections.abc import Mapping
 
+from documents import gate
+
+from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import (
     Card,
     Cause,
@@ -14,8 +16,6 @@ from pytest_cpg.gates.card import (
     Table,
     Trend,
 )
-from pytest_cpg.gates.kind import MaxVerdict
-from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.stats import Interval
 
 LINE = ((1, 0.1), (2, 0.3), (3, 0.2))
@@ -78,22 +78,21 @@ def other_card(error, *, design="", unit="of error"):
 
 
 def other_gate(error, **more):
-    """Return a gate of that kind in a document, and what reads it."""
+    """Return a gate of that kind in a document, and all kinds by their markers."""
 
-    def read(one):
-        if "error" not in one["result"]:
-            return shown_of(one)
-        ruling = Ruling(label="INACCURATE", severity=Severity.BAD)
-        return Judgement(
-            result=one["result"],
-            ruling=ruling,
-            reason=one["reason"],
-            shown=other_card(one["result"]["error"], **more),
-            max_verdict=MaxVerdict(label="ACCURATE", severity=Severity.GOOD),
-        )
+    class Other:
+        marker, result = "other", Mapping[str, float]
+        labels = {"ACCURATE": Severity.GOOD, "INACCURATE": Severity.BAD}  # noqa: RUF012
+
+        def judge(self, result, max_verdict):
+            return Ruling(label="INACCURATE", severity=Severity.BAD)
+
+        def card(self, result, max_verdict):
+            return other_card(result["error"], **more)
 
     comparison = {
         "name": "t.py::test_error",
+        "kind": "other",
         "reason": "the error is above its limit",
         "max_verdict": "ACCURATE",
         "attempt": 1,
@@ -101,4 +100,5 @@ def other_gate(error, **more):
         "films": [],
         "result": {"error": error},
     }
-    return {**gate("t.py::test_error", outcome="failed"), "comparisons": [comparison]}, read
+    found = {**gate("t.py::test_error", outcome="failed"), "comparisons": [comparison]}
+    return found, {**GATES, "other": Other()}

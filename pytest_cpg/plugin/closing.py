@@ -84,7 +84,7 @@ class Closing:
         if self._scope.has_run and self._judges:
             add_to_history(self._config, self._settings, ledger)
         if provenance is not None:
-            from pytest_cpg.report.outcomes import SessionEnd, error_in
+            from pytest_cpg.report.session import Session, SessionEnd, error_in
 
             end = SessionEnd(
                 exit_code=int(session.exitstatus),
@@ -93,7 +93,7 @@ class Closing:
                 uncollected={name: error_in(text) for name, text in errors.items()},
                 seconds=time.monotonic() - self._begun,
             )
-            ledger.findings += self._outputs.write(ledger, provenance, end)
+            ledger.findings += self._outputs.write(Session.of(ledger, provenance, end))
             hold_status(ledger, session)
 
     def _writes(self, *, has_gates: bool) -> bool:
@@ -162,6 +162,7 @@ class Closing:
         from pytest_cpg.gates.answer import ask_at_end
         from pytest_cpg.gates.parts import Costs
         from pytest_cpg.plugin.memory import COSTS, LAST, remember
+        from pytest_cpg.report.session import Session
 
         if not self._judges:
             return
@@ -173,7 +174,7 @@ class Closing:
         faults = [*ledger.findings]
         costs = {
             one.name: ask_at_end(faults, one.judgement.kind, "cost", one.judgement.result)
-            for one in ledger.reported
+            for one in Session.of(ledger).comparisons
             if has(one.judgement.kind, Costs)
         }
         ledger.findings = tuple(faults)

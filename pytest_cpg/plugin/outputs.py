@@ -14,9 +14,7 @@ from pytest_cpg.plugin.settings import Settings
 if TYPE_CHECKING:
     from pytest_cpg.gates.finding import Finding
     from pytest_cpg.render.github import Location
-    from pytest_cpg.report.ledger import Ledger
-    from pytest_cpg.report.outcomes import SessionEnd
-    from pytest_cpg.report.provenance import Provenance
+    from pytest_cpg.report.session import Session
 
 _FILES = ("json", "md", "html")
 _ANNOTATES_TOO = "pytest_github_actions_annotate_failures"
@@ -44,30 +42,23 @@ class SessionOutputs:
             return False
         return any(map(self._path, _FILES)) or (with_gates and self._is_in_github)
 
-    def write(self, ledger: Ledger, provenance: Provenance, end: SessionEnd) -> tuple[Finding, ...]:
+    def write(self, session: Session) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
         from pytest_cpg.render.github import annotations
         from pytest_cpg.render.report_files import ReportFiles, write_files
-        from pytest_cpg.report.document import document
 
-        report = document(ledger, provenance, end)
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
-        shown = {one.name: one.judgement for one in ledger.reported}
         files = ReportFiles(
             **{name: self._path(name) for name in _FILES},
-            history=ledger.history,
-            shown_of=lambda one: shown[one["name"]],
             root=self._config.rootpath,
-            step_summary=Path(summary) if summary and ledger.gates else None,
+            step_summary=Path(summary) if summary and session.gates else None,
             page=_page_in_github() if self._is_in_github else "",
         )
         folder = self._config.invocation_params.dir
-        found = tuple(write_files(report, files, folder=folder))
+        found = tuple(write_files(session, files, folder=folder))
         if self._is_in_github:
             is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
-            self.annotations = annotations(
-                report, self._places(), tests_are_annotated=is_said, shown_of=files.shown_of
-            )
+            self.annotations = annotations(session, self._places(), tests_are_annotated=is_said)
         return found
 
     def check(self) -> None:

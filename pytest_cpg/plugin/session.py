@@ -193,10 +193,10 @@ class GateSession:
     def status_of(self, judgements: str) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
         """Return how pytest shows a gate that passed, and judged or settled nothing."""
         from pytest_cpg.report.ledger import labels_in
-        from pytest_cpg.report.outcomes import gate_outcome
+        from pytest_cpg.report.session import state_of
 
         labels = labels_in(judgements)
-        outcome = gate_outcome("passed", labels.values())
+        outcome = state_of("passed", labels.values())
         if outcome == "passed":
             return None
         if outcome == "measured":
@@ -250,16 +250,18 @@ class GateSession:
             return
         from pytest_cpg.plugin.terminal import is_ascii, write_lines
         from pytest_cpg.render import summary
+        from pytest_cpg.report.session import Session
 
+        session = Session.of(self._ledger)
         width = self._config.get_terminal_writer().fullwidth
         verbosity = self._config.get_verbosity()
         lines = summary.summary_lines(
-            self._ledger, width=width, verbosity=verbosity, is_ascii=is_ascii()
+            session, width=width, verbosity=verbosity, is_ascii=is_ascii()
         )
-        if not (lines or self._ledger.gates):
+        if not (lines or session.gates):
             return
-        title = summary.title(self._ledger, verbosity=verbosity)
-        markup = summary.title_markup(self._ledger)
+        title = summary.title(session, verbosity=verbosity)
+        markup = summary.title_markup(session)
         if verbosity < 0:
             terminalreporter.write_line(title, **markup)
         else:

@@ -29,6 +29,7 @@ def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) ->
     from pytest_cpg.machine.git import git_state
     from pytest_cpg.report.history import History
     from pytest_cpg.report.history_file import append, found_in, read
+    from pytest_cpg.report.session import Session
 
     pattern = path_of(config, settings, "history")
     if pattern is None:
@@ -36,7 +37,7 @@ def add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) ->
     # A baseline that was just accepted is no change of what was measured.
     state = git_state(config.rootpath, besides=config.rootpath / settings.of_session("baseline"))
     date = datetime.now(UTC).isoformat(timespec="microseconds")
-    session = found_in(ledger, commit=state.commit, date=date)
+    session = found_in(Session.of(ledger), commit=state.commit, date=date)
     # Of the true dynamics nothing is followed, nor that they could not be run.
     if not session.comparisons or settings.typed.get("model") == "oracle":
         return

@@ -50,10 +50,8 @@ from pytest_cpg.render.live import LiveText, can_wipe, write_live
 from pytest_cpg.render.progress import LiveLine
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.sparkline import has_blocks
-from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger, Outcome
-from pytest_cpg.report.outcomes import SessionEnd
-from pytest_cpg.report.provenance import collect
+from pytest_cpg.report.session import Session
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import WORLD_MODELS, OracleDynamics
 from pytest_cpg.world_models.checkpoints.factories import made
@@ -121,7 +119,9 @@ class Evaluation:
             from pytest_cpg.render.html_page import comparison_page
         except ComponentError:
             return None
-        page = comparison_page(self._document(), shown_of=lambda _: self._judgement)
+        outcome: Outcome = "passed" if self.passes else "failed"
+        entry = Entry(outcome=outcome, judgements=(self._judgement,))
+        page = comparison_page(Session.of(Ledger(entries={self.kind.marker: entry})))
         return f'<iframe srcdoc="{escape(page)}" style="{_FRAME}"></iframe>'
 
     @property
@@ -134,13 +134,6 @@ class Evaluation:
             reason=self.reason,
             shown=self.card,
         )
-
-    def _document(self) -> dict[str, Any]:
-        """Return the report of a session that had this gate alone."""
-        outcome: Outcome = "passed" if self.passes else "failed"
-        entry = Entry(outcome=outcome, judgements=(self._judgement,))
-        ledger = Ledger(entries={self.kind.marker: entry})
-        return document(ledger, collect(Path.cwd()), SessionEnd(exit_code=not self.passes))
 
     @property
     def label(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 from pytest_cpg.gates.card import Card, Command, Ruling, Severity
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.report.ledger import Judgement
+from pytest_cpg.report.session import Row
 
 _STRICT = (
     "--cpg-strict fails what its verdict would let pass: {doubt}. Mend that, or leave --cpg-strict "
@@ -26,6 +27,13 @@ def headline(found: Judgement) -> str:
     card = found.card
     said = card.sentence or ", ".join(filter(None, (card.headline, card.size)))
     return f"{label_of(found)}: {said}."
+
+
+def sentence(row: Row, *, is_brief: bool = False) -> str:
+    """Return what was found, in a sentence that stands alone, its label first."""
+    if row.judgement is not None:
+        return headline(row.judgement)
+    return f"{row.unjudged}: {row.why(is_brief=is_brief) or 'nothing is judged'}"
 
 
 def crash_line(found: Judgement) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.drift import Drift, Label, revision
@@ -13,7 +13,7 @@ from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.figures import Plot
 from pytest_cpg.render.gate_view import ComparisonView, GateView, Tone
 from pytest_cpg.render.page_view import PageView
-from pytest_cpg.report.outcomes import FAILING, besides_gates, gist
+from pytest_cpg.report.session import FAILING, Session, gist
 
 _MOST_NAMED = 5
 # What is said of the gates beside the worst one, by how they ended.
@@ -53,7 +53,7 @@ class FirstScreen:
     command: Command | None
 
 
-def first_screen(page: PageView, document: Mapping[str, Any]) -> FirstScreen:
+def first_screen(page: PageView, session: Session) -> FirstScreen:
     """Return what answers the first questions about a session."""
     loud = [gate for gate in page.gates if not gate.is_quiet]
     # Of those that fail one that measured something, which says more than that nothing was.
@@ -65,10 +65,10 @@ def first_screen(page: PageView, document: Mapping[str, Any]) -> FirstScreen:
     cause = shown.card.cause if shown is not None else None
     return FirstScreen(
         tally=tuple(_tally(page.gates)),
-        headline=_headline(page, document, worst, shown),
+        headline=_headline(page, session, worst, shown),
         cause=cause.name if cause is not None and is_failing and cause.advice else "",
-        tone=worst.tone if worst is not None and is_failing else _tone(document),
-        answers=tuple(_answers(page, document, loud, shown)),
+        tone=worst.tone if worst is not None and is_failing else _tone(session),
+        answers=tuple(_answers(page, session, loud, shown)),
         plot=shown.history.plot if shown is not None and shown.history is not None else None,
         command=next(iter(shown.commands), None) if shown is not None else None,
     )
@@ -81,8 +81,8 @@ def _worst_comparison(gate: GateView | None) -> ComparisonView | None:
     return next((one for one in gate.comparisons if one.state == gate.state), gate.comparisons[0])
 
 
-def _tone(document: Mapping[str, Any]) -> Tone:
-    return "good" if document["session"]["outcome"] == "passed" else "bad"
+def _tone(session: Session) -> Tone:
+    return "good" if session.outcome == "passed" else "bad"
 
 
 def _tally(gates: Sequence[GateView]) -> Iterator[tuple[Tone, str]]:
@@ -103,12 +103,12 @@ def _tally(gates: Sequence[GateView]) -> Iterator[tuple[Tone, str]]:
 
 def _headline(
     page: PageView,
-    document: Mapping[str, Any],
+    session: Session,
     worst: GateView | None,
     shown: ComparisonView | None,
 ) -> str:
     """Return what failed and by how much; where nothing did, how the session ended."""
-    ended = document["session"]["outcome"]
+    ended = session.outcome
     if page.check:
         return f"{page.check[:1].upper()}{page.check[1:]} {ended}: no verdicts"
     if worst is not None and worst.state in FAILING:
@@ -143,7 +143,7 @@ def _went(drift: Drift | None) -> str:
 
 def _answers(
     page: PageView,
-    document: Mapping[str, Any],
+    session: Session,
     loud: Sequence[GateView],
     shown: ComparisonView | None,
 ) -> Iterator[Answer]:
@@ -158,16 +158,15 @@ def _answers(
         drops = [one.card.drop for one in page.rows if one.card.drop is not None]
         if drops:
             yield Answer("How sure", text=_power(min(drops), max(drops)))
-    beside = [found["text"] for found in document["findings"] if found["fails"]]
+    beside = [found.text for found in session.findings if found.fails]
     # A gate that fails has an exit code of its own.
     if not any(one.state in FAILING for one in loud):
-        beside = [*besides_gates(document["session"]), *beside]
+        beside = [*session.end.besides_gates, *beside]
     for text in beside:
         yield Answer("Session", text=text)
-    for found in document["findings"]:
-        # Reports of older versions do not say it.
-        if found.get("warns", False):
-            yield Answer("To know", text=found["text"])
+    for found in session.findings:
+        if found.warns:
+            yield Answer("To know", text=found.text)
 
 
 def _is_other(gate: GateView, shown: ComparisonView | None) -> bool:

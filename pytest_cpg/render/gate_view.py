@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from pytest_cpg.contracts.codec import decode
 from pytest_cpg.gates.card import Card, Command, Figure, Severity
 from pytest_cpg.gates.drift import Drift, Label, revision
 from pytest_cpg.gates.notation import duration, ranges
@@ -17,8 +16,7 @@ from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, sp
 from pytest_cpg.render.film_strip import FilmStrip, film_strip
 from pytest_cpg.render.forest import Bar, bar, bound_bar, effect_text
 from pytest_cpg.report.history import History, Point
-from pytest_cpg.report.outcomes import FAILING, WORDS
-from pytest_cpg.report.shown import ShownComparison, ShownGate
+from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate
 
 # How bad a result is, as the page shows it by shape and colour.
 Tone: TypeAlias = Literal["bad", "blind", "unsure", "good", "none"]
@@ -175,27 +173,24 @@ def tone_of(state: str, severities: Sequence[Severity]) -> Tone:
     return "good" if is_good else "unsure"
 
 
-def gate_view(gate: ShownGate, titles: Mapping[str, str], axis: Axis, history: History) -> GateView:
+def gate_view(gate: Gate, titles: Mapping[str, str], axis: Axis, history: History) -> GateView:
     """Return what a page shows of a gate, with the title of each name."""
-    values, anchor = gate.values, f"gate-{gate.place}"
-    severities = [one.shown.ruling.severity for one in gate.comparisons]
-    is_told = bool(gate.comparisons or values["measurements"])
+    entry, anchor = gate.entry, f"gate-{gate.place}"
+    severities = [one.ruling.severity for one in entry.judgements]
+    is_told = bool(gate.comparisons or entry.measurements)
     return GateView(
         anchor=anchor,
-        title=titles[values["id"]],
-        path=values["id"],
+        title=titles[gate.id],
+        path=gate.id,
         state=gate.state,
         tone=tone_of(gate.state, severities),
-        detail=values["detail"] or ("" if is_told else WORDS[gate.state]),
-        earlier=tuple(values["earlier"]),
+        detail=entry.detail or ("" if is_told else WORDS[gate.state]),
+        earlier=entry.earlier,
         is_open=False,
         comparisons=tuple(
-            _comparison_view(
-                one, titles[one.values["name"]], anchor, axis, history, values.get("seconds")
-            )
-            for one in gate.comparisons
+            _comparison_view(one, titles[one.name], gate, axis, history) for one in gate.comparisons
         ),
-        measurements=tuple(values["measurements"]),
+        measurements=entry.measurements,
     )
 
 
@@ -243,14 +238,9 @@ def _counted(drawn: CellsView) -> CellsView:
 
 
 def _comparison_view(
-    comparison: ShownComparison,
-    title: str,
-    anchor: str,
-    axis: Axis,
-    history: History,
-    seconds: float | None,
+    one: Comparison, title: str, gate: Gate, axis: Axis, history: History
 ) -> ComparisonView:
-    one, state, found = comparison
+    state, found, seconds = one.state, one.judgement, gate.seconds
     ruling, card, drift = found.ruling, found.card, found.drift
     is_quiet, label = state in ("passed", "skipped"), verdict_of(ruling)
     commands = () if is_quiet else found.commands
@@ -261,7 +251,7 @@ def _comparison_view(
         for name, text in reasons(found)
         if not (named and text.startswith(named) and card.cause and not card.cause.advice)
     ]
-    attempt = [("attempt", f"number {one['attempt']}")] * (one["attempt"] > 1)
+    attempt = [("attempt", f"number {gate.entry.attempt}")] * (gate.entry.attempt > 1)
     # What was stored, or finished before an interruption, took its time in another one.
     took = [] if seconds is None else [("test took", f"{duration(seconds)} in this session")]
     causes = card.cause.figures if card.cause is not None else ()
@@ -270,9 +260,9 @@ def _comparison_view(
     if is_quiet:
         main, beside, causes = [], [], ()
     return ComparisonView(
-        anchor=anchor,
+        anchor=f"gate-{gate.place}",
         title=title,
-        path=one["name"],
+        path=one.name,
         state=state,
         tone=tone_of(state, [ruling.severity]),
         label=label,
@@ -306,19 +296,16 @@ def _comparison_view(
             if figure.kind == "cells"
         ),
         lists=tuple(figure for figure in card.figures if figure.kind == "list"),
-        strip=_strip(one.get("strip")),
-        films=tuple(one["films"]),
+        strip=_strip(found.strip),
+        films=found.films,
         commands=commands,
-        history=_history_view(history.points(one["name"]), drift),
+        history=_history_view(history.points(one.name), drift),
     )
 
 
-def _strip(values: Any) -> FilmStrip | None:
-    """Return the strip that a document has, if it shows anything."""
-    strip = None if values is None else decode(Strip, values)
-    return (
-        film_strip(strip) if strip is not None and all(one.frames for one in strip.reels) else None
-    )
+def _strip(strip: Strip | None) -> FilmStrip | None:
+    """Return a strip as the page has it, if it shows anything."""
+    return film_strip(strip) if strip and all(one.frames for one in strip.reels) else None
 
 
 def _cells_view(figure: Figure, commands: Sequence[Command], *, is_quiet: bool) -> CellsView:

@@ -1,12 +1,12 @@
 """GitHub: a session's report as commands that a workflow's log turns into annotations."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_cpg.gates.notation import one_line
-from pytest_cpg.render.comment_rows import CommentRow, rows_by_gate
+from pytest_cpg.render.failure import reasons, sentence
 from pytest_cpg.render.markdown import MARKER, markdown
-from pytest_cpg.report.shown import ShownOf, badness
+from pytest_cpg.report.session import Row, Session
 
 _MOST_IN_TITLE, _MOST_IN_LINE = 200, 1000
 # GitHub shows ten of a step.
@@ -45,11 +45,10 @@ class _Annotation(NamedTuple):
 
 
 def annotations(
-    document: Mapping[str, Any],
+    session: Session,
     locations: Mapping[str, Location] | None = None,
     *,
     tests_are_annotated: bool = False,
-    shown_of: ShownOf,
 ) -> list[str]:
     """Return a workflow command for each gate that fails or is unsure, and each failing finding.
 
@@ -65,20 +64,20 @@ def annotations(
         that did not report, and findings.
     """
     found = []
-    for rows in rows_by_gate(document, shown_of):
+    for rows in session.rows_worst_first():
         gate = rows[0].gate
-        place = (locations or {}).get(gate["id"])
-        is_said = tests_are_annotated and gate["outcome"] != "missing"
+        place = (locations or {}).get(gate.id)
+        is_said = tests_are_annotated and gate.outcome != "missing"
         failing = [row for row in rows if row.fails]
         if failing and not is_said:
             found.append(_of(failing, place, is_error=True))
-        unsure = [row for row in rows if row.status == "inconclusive" or _is_changed(row)]
+        unsure = [row for row in rows if row.state == "inconclusive" or _is_changed(row)]
         if unsure and not failing:
             found.append(_of(unsure, place, is_error=False))
     found += [
-        _Annotation(is_error=True, title="cpg", message=one_line(one["text"], _MOST_IN_LINE))
-        for one in document["findings"]
-        if one["fails"]
+        _Annotation(is_error=True, title="cpg", message=one_line(one.text, _MOST_IN_LINE))
+        for one in session.findings
+        if one.fails
     ]
     # Sorting is stable: gates stay worst first.
     found.sort(key=lambda one: not one.is_error)
@@ -89,42 +88,42 @@ def annotations(
     return [one.command for one in found]
 
 
-def step_summary(document: Mapping[str, Any], *, shown_of: ShownOf, page: str = "") -> str:
+def step_summary(session: Session, *, page: str = "") -> str:
     """Return the text to append to a job's summary, which other steps may have begun."""
-    return "\n" + markdown(document, shown_of=shown_of, page=page).removeprefix(f"{MARKER}\n")
+    return "\n" + markdown(session, page=page).removeprefix(f"{MARKER}\n")
 
 
-def _is_changed(row: CommentRow) -> bool:
+def _is_changed(row: Row) -> bool:
     """Say whether what was measured differs in a condition from what was accepted."""
-    drift = row.shown.drift if row.shown else None
-    return drift is not None and bool(drift.differs) and row.status == "passed"
+    drift = row.drift
+    return drift is not None and bool(drift.differs) and row.state == "passed"
 
 
-def _of(rows: list[CommentRow], place: Location | None, *, is_error: bool) -> _Annotation:
+def _of(rows: list[Row], place: Location | None, *, is_error: bool) -> _Annotation:
     """Return the annotation of a gate: of its worst comparison, and how many others there are."""
-    worst = min(rows, key=lambda row: badness(row.status, [row.shown] if row.shown else []))
+    worst = min(rows, key=lambda row: row.badness)
     lines = [one_line(line, _MOST_IN_LINE) for line in _lines(worst)]
     more = len(rows) - 1
     if more:
         lines.append(f"And {more} more comparison{'s'[: more != 1]} of this test.")
-    label, colon, sentence = worst.sentence.partition(": ")
-    if not colon:
-        label, sentence = "cpg", worst.sentence
-    lines[:0] = [one_line(f"{sentence[:1].upper()}{sentence[1:]}", _MOST_IN_LINE)]
+    label, _, found = sentence(worst).partition(": ")
+    lines[:0] = [one_line(f"{found[:1].upper()}{found[1:]}", _MOST_IN_LINE)]
     return _Annotation(is_error, f"{label}: {worst.name}", "\n".join(lines), place)
 
 
-def _lines(row: CommentRow) -> Iterator[str]:
+def _lines(row: Row) -> Iterator[str]:
     """Yield what became of the accepted result, why, and what to type."""
-    if row.shown is None:
+    judgement = row.judgement
+    if judgement is None:
         return
-    drift = row.shown.drift
+    drift = judgement.drift
     if drift is not None and drift.is_news and drift.was:
         yield drift.sentence
-    if row.fails and row.reason is None:
-        yield row.why
-    yield from (f"{name}: {text}" for name, text in row.told if name == "Why")
-    yield from (f"{one.what.partition(' ')[0]}: {one.text}" for one in row.commands[-1:])
+    if judgement.reason is not None:
+        yield from (f"{name}: {text}" for name, text in reasons(judgement) if name == "Why")
+    elif row.fails:
+        yield row.why()
+    yield from (f"{one.what.partition(' ')[0]}: {one.text}" for one in judgement.commands[-1:])
 
 
 def _data(text: str) -> str:

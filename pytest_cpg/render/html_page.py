@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
@@ -22,10 +21,7 @@ from pytest_cpg.render.film_strip import FRAME_HEIGHT, FRAME_WIDTH
 from pytest_cpg.render.first_screen import first_screen
 from pytest_cpg.render.forest import FOREST_WIDTH, SPAN_WIDTH
 from pytest_cpg.render.page_view import PageView, page_view
-from pytest_cpg.report.document import commit_of
-from pytest_cpg.report.history import NO_HISTORY, History
-from pytest_cpg.report.outcomes import WORDS, gist
-from pytest_cpg.report.shown import ShownOf
+from pytest_cpg.report.session import WORDS, Session, gist
 
 try:
     import jinja2
@@ -39,42 +35,28 @@ except ModuleNotFoundError as error:
 _MOST_LINES = 40
 
 
-def html_page(
-    document: Mapping[str, Any],
-    *,
-    shown_of: ShownOf,
-    history: History = NO_HISTORY,
-    root: str = "",
-) -> str:
+def html_page(session: Session, *, root: str = "") -> str:
     """Return the page of a session, with the history of its gates.
 
-    The same arguments give the same text. Raises ValueError when a result was written by a newer
-    pytest-cpg.
+    The same arguments give the same text.
 
     Parameters
     ----------
-    document : mapping
-        The session's JSON document.
-    history : History
-        Its last session is this one.
     root : str
         The way from the page's folder to the root directory, for links to films: empty or with a
         slash at its end.
     """
-    page = page_view(document, shown_of, history)
-    # A report tells no time; the history does.
-    date = history.sessions[-1].date if history.sessions else ""
-    text = _template().render(_shown(page, document, root=root, date=date))
+    text = _template().render(_shown(page_view(session), session, root=root))
     return visible(text.lstrip())
 
 
-def comparison_page(document: Mapping[str, Any], *, shown_of: ShownOf) -> str:
-    """Return a document's only comparison as it stands on a page, for a notebook.
+def comparison_page(session: Session) -> str:
+    """Return a session's only comparison as it stands on a page, for a notebook.
 
     Without commands, as there is no test to run again.
     """
-    page = page_view(document, shown_of)
-    macros: Any = _template().make_module(_shown(page, document))
+    page = page_view(session)
+    macros: Any = _template().make_module(_shown(page, session))
     (gate,) = page.gates
     (found,) = gate.comparisons
     part = macros.comparison(replace(found, commands=()), gate.is_quiet, 1)
@@ -92,20 +74,17 @@ def _template() -> jinja2.Template:
     return environment.from_string(_source("html_page.html.jinja"))
 
 
-def _shown(
-    page: PageView, document: Mapping[str, Any], *, root: str = "", date: str = ""
-) -> dict[str, Any]:
+def _shown(page: PageView, session: Session, *, root: str = "") -> dict[str, Any]:
     style, script, has = _source("html_page.css"), _source("html_page.js"), _Has.of(page)
     return {
-        "document": document,
+        "session": session,
         "root": root,
-        "date": date[:16].replace("T", " "),
-        "took": _took(document["session"]),
-        "provenance": document["provenance"],
-        "revision": revision(commit_of(document)),
+        # A report tells no time; the history does.
+        "date": "".join(one.date for one in session.history.sessions[-1:])[:16].replace("T", " "),
+        "duration": duration,
         "revision_of": revision,
         "page": page,
-        "first": first_screen(page, document),
+        "first": first_screen(page, session),
         "has": has,
         # Verdict, gate and loss stand in every table.
         "columns": 3 + has.drift + has.history + has.cause,
@@ -124,11 +103,6 @@ def _shown(
         "script": Markup(script),  # noqa: S704 - the same
         "script_digest": _digest(script),
     }
-
-
-def _took(session: Mapping[str, Any]) -> str:
-    seconds = session.get("seconds")
-    return "" if seconds is None else duration(seconds)
 
 
 class _Has(NamedTuple):

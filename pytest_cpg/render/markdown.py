@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
-from pytest_cpg.gates.card import NOW, Cause, Severity
+from pytest_cpg.gates.card import NOW, Cause, Command, Severity
 from pytest_cpg.gates.drift import Label
-from pytest_cpg.render.comment_rows import CommentRow, rows_by_gate
-from pytest_cpg.render.failure import crash_line, facts, judged
+from pytest_cpg.gates.finding import Finding
+from pytest_cpg.render.failure import crash_line, facts, headline, judged, reasons, sentence
 from pytest_cpg.render.markup import cell, code, is_whole, number, plain_html, prose
 from pytest_cpg.report.ledger import Judgement
-from pytest_cpg.report.outcomes import FAILING, WORDS, besides_gates
-from pytest_cpg.report.shown import ShownOf
+from pytest_cpg.report.provenance import Provenance
+from pytest_cpg.report.session import FAILING, WORDS, Row, Session
 
 # By its first line a bot finds its own comment, and writes the next one in its place.
 MARKER = "<!-- pytest-cpg report -->"
@@ -28,7 +27,7 @@ _FAILS = "❌"
 _MOST_NAMED = 2
 
 
-def markdown(document: Mapping[str, Any], *, shown_of: ShownOf, page: str = "") -> str:
+def markdown(session: Session, *, page: str = "") -> str:
     """Return the report in GitHub's Markdown, no longer than a comment may be.
 
     The worst gates come first; what does not fit is counted.
@@ -38,22 +37,22 @@ def markdown(document: Mapping[str, Any], *, shown_of: ShownOf, page: str = "") 
     page : str
         The address of the page, if it has one.
     """
-    gates = rows_by_gate(document, shown_of)
+    gates = session.rows_worst_first()
     rows = [row for gate in gates for row in gate]
-    is_green = [all(row.status == "passed" for row in gate) for gate in gates]
+    is_green = [all(row.state == "passed" for row in gate) for gate in gates]
     passed = [gate for gate, green in zip(gates, is_green, strict=True) if green]
     others = [gate for gate, green in zip(gates, is_green, strict=True) if not green]
-    findings = [_uncollected(*found) for found in document["session"]["uncollected"].items()]
-    findings += [_finding(found) for found in document["findings"] if found["fails"]]
-    findings += [_finding(found) for found in document["findings"] if not found["fails"]]
+    findings = [_uncollected(*found) for found in session.end.uncollected.items()]
+    findings += [_finding(found) for found in session.findings if found.fails]
+    findings += [_finding(found) for found in session.findings if not found.fails]
     notes = [f"- {code(row.name)}: {prose(note)}" for row in rows for note in _notes(row)]
-    details = [_details(row, row.shown) for row in rows if row.fails and row.shown is not None]
+    details = [_details(row, row.judgement) for row in rows if row.fails and row.judgement]
     link = f"[Page and report]({page}). " * bool(page)
     parts = [
-        f"{MARKER}\n### {_headline(document, gates)}",
-        f"{link}{_counts(document, gates)}",
+        f"{MARKER}\n### {_headline(session, gates)}",
+        f"{link}{_counts(session, gates)}",
         *_worst(rows),
-        f"<sub>{prose(_provenance(document))}</sub>\n",
+        f"<sub>{prose(_provenance(session.provenance))}</sub>\n",
     ]
     folded = f"<details><summary>{len(passed)} passed</summary>\n\n"
     for what, lead, blocks, end, share in (
@@ -92,12 +91,12 @@ def _section(what: str, lead: str, blocks: Sequence[str], end: str, *, room: flo
     return parts
 
 
-def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]) -> str:
+def _headline(session: Session, gates: Sequence[Sequence[Row]]) -> str:
     """Return how the gates ended, and what became of the worst of them."""
     failing = [row for gate in gates for row in gate if row.fails]
     # Those that measured something say more.
-    failing.sort(key=lambda row: row.shown is None)
-    count, outcomes = len(gates), Counter(rows[0].ended for rows in gates)
+    failing.sort(key=lambda row: row.judgement is None)
+    count, outcomes = len(gates), Counter(rows[0].gate.state for rows in gates)
     bad = sum(outcomes[outcome] for outcome in FAILING)
     if failing:
         many = "gate fails" if count == 1 else f"of {count} gates fail{'s'[: bad == 1]}"
@@ -105,11 +104,10 @@ def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]
         named = "; ".join(f"{code(row.name)} {became(row)}" for row in failing[:_MOST_NAMED])
         more = f"; and {bad - _MOST_NAMED} more" * (bad > _MOST_NAMED)
         return f"{_FAILS} {bad} {many}: {named}{more}"
-    checks = {row.shown.ruling.check for gate in gates for row in gate if row.shown}
+    checks = {row.judgement.ruling.check for gate in gates for row in gate if row.judgement}
     check = checks.pop() if len(checks) == 1 else ""
-    ended = document["session"]["outcome"]
-    if ended != "passed":
-        return f"{_FAILS} pytest-cpg {check}{' ' * bool(check)}{ended}"
+    if session.outcome != "passed":
+        return f"{_FAILS} pytest-cpg {check}{' ' * bool(check)}{session.outcome}"
     many = f"{count} gate{'s'[: count != 1]}"
     if check:
         return f"✅ {many} ran: {check}, no verdicts"
@@ -120,48 +118,50 @@ def _headline(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]
     return f"{_SIGNS['passed']} {outcomes['passed']} of {many} passed"
 
 
-def _became(row: CommentRow, *, is_alone: bool) -> str:
+def _became(row: Row, *, is_alone: bool) -> str:
     """Return what the heading says of one of the worst gates, in brief if it names several."""
-    drift = row.shown.drift if row.shown else None
+    drift = row.drift
     if drift is not None and drift.label is Label.REGRESSED:
         return prose(f"{drift.text} since {drift.since}")
-    if row.shown is not None and not is_alone:
-        return prose(crash_line(row.shown))
-    return prose(row.brief.sentence.rstrip("."))
+    if row.judgement is not None and not is_alone:
+        return prose(crash_line(row.judgement))
+    return prose(sentence(row, is_brief=True).rstrip("."))
 
 
-def _counts(document: Mapping[str, Any], gates: Sequence[Sequence[CommentRow]]) -> str:
-    outcomes, session = Counter(rows[0].ended for rows in gates), document["session"]
+def _counts(session: Session, gates: Sequence[Sequence[Row]]) -> str:
+    outcomes, end = Counter(rows[0].gate.state for rows in gates), session.end
     counts = [f"{len(gates)} gate{'s'[: len(gates) != 1]}"]
     counts += [
         f"{outcomes[outcome]} {word}" for outcome, word in WORDS.items() if outcomes[outcome]
     ]
-    if document["deselected"]:
-        counts.append(f"{len(document['deselected'])} deselected")
-    counts += besides_gates(session)
-    return f"pytest-cpg: {session['outcome']} ({', '.join(counts)})"
+    if session.deselected:
+        counts.append(f"{len(session.deselected)} deselected")
+    counts += end.besides_gates
+    return f"pytest-cpg: {session.outcome} ({', '.join(counts)})"
 
 
-def _worst(rows: Sequence[CommentRow]) -> list[str]:
+def _worst(rows: Sequence[Row]) -> list[str]:
     """Return why the worst gate fails of which that is known, and what to do."""
     for row in rows:
-        lines = [f"**{name}:** {prose(text)}" for name, text in row.told if name in ("Why", "Do")]
+        lines = [f"**{name}:** {prose(text)}" for name, text in _told(row) if name in ("Why", "Do")]
         if row.fails and lines:
             lines[0] = lines[0].replace(":**", f"** ({code(row.name)}):", 1)
             return ["  \n".join(lines)]
     return []
 
 
-def _tables(
-    gates: Sequence[Sequence[CommentRow]], rows: Sequence[CommentRow]
-) -> Iterator[tuple[str, list[str]]]:
+def _told(row: Row) -> list[tuple[str, str]]:
+    """Return why a row fails and what to do, each with its name."""
+    judgement = row.judgement
+    return [] if judgement is None or judgement.reason is None else reasons(judgement)
+
+
+def _tables(gates: Sequence[Sequence[Row]], rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
     """Yield head and lines of a table for each set of columns that was measured."""
-    drifts = [row.shown.drift for row in rows if row.shown and row.shown.drift]
+    drifts = [row.drift for row in rows if row.drift]
     commits = {drift.since for drift in drifts if drift.commit}
     since = f"since {code(commits.pop())}" if len(commits) == 1 else "baseline"
-    of_gate = [
-        next((tuple(row.shown.card.cells) for row in rows if row.shown), None) for rows in gates
-    ]
+    of_gate = [next((tuple(row.card.cells) for row in rows if row.card), None) for rows in gates]
     sets = list(dict.fromkeys(one for one in of_gate if one is not None)) or [()]
     for columns in sets:
         # Gates that measured nothing stand in the first table.
@@ -180,52 +180,53 @@ def _tables(
         yield f"| {' | '.join(names)} |\n|{'|'.join(marks)}|\n", lines
 
 
-def _line(row: CommentRow, columns: Sequence[str], has_drift: bool) -> str:
+def _line(row: Row, columns: Sequence[str], has_drift: bool) -> str:
     cells, was_now, became = [""] * len(columns), "", ""
-    verdict = row.brief.sentence if row.fails else row.brief.why or WORDS[row.status]
-    if row.shown is not None:
-        card, drift = row.shown.card, row.shown.drift
+    said = (sentence if row.fails else Row.why)(row, is_brief=True)
+    verdict = said or WORDS[row.state]
+    if row.judgement is not None:
+        card, drift = row.judgement.card, row.judgement.drift
         cells = [number(card.cells.get(column, "")) for column in columns]
         was_now = number(card.cells.get(NOW, ""))
         if drift is not None and drift.now:
             was_now = f"{number(drift.was)} → " * bool(drift.was) + f"**{number(drift.now)}**"
-        verdict = _verdict(row, row.shown)
+        verdict = _verdict(row, row.judgement)
         became = "" if drift is None else drift.became
         became = f"**{became}**" if became == Label.REGRESSED else became
-    sign = _FAILS if row.fails else _SIGNS[row.status]
+    sign = _FAILS if row.fails else _SIGNS[row.state]
     if has_drift:
         return f"| {' | '.join([sign, cell(row.name), was_now, *cells, prose(verdict), became])} |"
     return f"| {' | '.join([sign, cell(row.name), *cells, prose(verdict)])} |"
 
 
-def _verdict(row: CommentRow, shown: Judgement) -> str:
+def _verdict(row: Row, shown: Judgement) -> str:
     """Return the label, and what else decided how the gate ended."""
     ruling, card = shown.ruling, shown.card
     said = f"{card.mark}{card.verdict or ruling.label}"
     said += ", blind gate" * (ruling.severity is Severity.BLIND)
-    if row.status in ("xfailed", "skipped", "error"):
-        return f"{WORDS[row.status]}: {said}"
-    return f"{said}; {row.brief.why}" if row.fails and row.reason is None else said
+    if row.state in ("xfailed", "skipped", "error"):
+        return f"{WORDS[row.state]}: {said}"
+    return f"{said}; {row.why(is_brief=True)}" if row.fails and shown.reason is None else said
 
 
-def _footnotes(rows: Sequence[CommentRow]) -> list[str]:
-    notes = [note for row in rows if row.shown for note in row.shown.card.footnotes]
+def _footnotes(rows: Sequence[Row]) -> list[str]:
+    notes = [note for row in rows if row.card for note in row.card.footnotes]
     return [prose(note) for note in dict.fromkeys(notes)]
 
 
-def _details(row: CommentRow, shown: Judgement) -> str:
+def _details(row: Row, shown: Judgement) -> str:
     """Return what a reader needs to act on a failing comparison, folded up."""
     card, drift = shown.card, shown.drift
     parts = [
-        f"<details><summary><code>{plain_html(row.gate['id'], 200)}</code>: "
-        f"{plain_html(row.sentence)}</summary>",
+        f"<details><summary><code>{plain_html(row.gate.id, 200)}</code>: "
+        f"{plain_html(headline(shown))}</summary>",
         prose(drift.sentence) if drift is not None and drift.is_news else "",
         prose(judged(shown)),
-        "" if row.reason else prose(row.why),
-        *(f"**{name}:** {prose(text)}" for name, text in row.told),
-        *_measures(row.cause),
+        "" if shown.reason else prose(row.why()),
+        *(f"**{name}:** {prose(text)}" for name, text in _told(row)),
+        *_measures(card.cause),
         "\n".join(f"- {prose(name)}: {prose(text)}" for name, text in facts(card, drift) if text),
-        *_commands(row),
+        *_commands(shown.commands),
         "</details>\n",
     ]
     return "\n\n".join(filter(None, parts))
@@ -244,47 +245,45 @@ def _measures(cause: Cause | None) -> Iterator[str]:
     )
 
 
-def _commands(row: CommentRow) -> Iterator[str]:
+def _commands(commands: Sequence[Command]) -> Iterator[str]:
     """Yield what to type, to be copied."""
-    texts = [one.text for one in row.commands if is_whole(one.text)]
+    texts = [one.text for one in commands if is_whole(one.text)]
     if texts:
         yield "\n".join(["```sh", *texts, "```"])
 
 
-def _notes(row: CommentRow) -> Iterator[str]:
+def _notes(row: Row) -> Iterator[str]:
     """Yield what there is to know of a gate, whether it fails or not."""
-    gate = row.gate
-    if row.shown is not None and not row.fails:
-        yield from (remark.text for remark in row.shown.card.remarks if remark.detail <= 0)
-    if row.number > 1:
+    entry = row.gate.entry
+    if row.card is not None and not row.fails:
+        yield from (remark.text for remark in row.card.remarks if remark.detail <= 0)
+    if row.comparison is not None and row.comparison.number > 1:
         return
-    yield from gate["measurements"]
-    if gate["earlier"]:
+    yield from entry.measurements
+    if entry.earlier:
         yield (
-            f"it was repeated, after {'; '.join(gate['earlier'])}: a gate that is repeated until "
+            f"it was repeated, after {'; '.join(entry.earlier)}: a gate that is repeated until "
             f"it passes says nothing"
         )
 
 
-def _finding(finding: Mapping[str, Any]) -> str:
-    return f"- {'**fails**: ' * finding['fails']}{prose(finding['text'])}"
+def _finding(finding: Finding) -> str:
+    return f"- {'**fails**: ' * finding.fails}{prose(finding.text)}"
 
 
 def _uncollected(name: str, error: str) -> str:
     return f"- **not collected**: {code(name)}: {prose(error)}"
 
 
-def _provenance(document: Mapping[str, Any]) -> str:
-    found = document["provenance"]
+def _provenance(found: Provenance) -> str:
     commit = "no revision"
-    if found["revision"] is not None:
-        commit = f"revision {found['revision']}{' with changes on top' * bool(found['dirty'])}"
-    # Reports from before they were recorded have no kernels.
+    if found.revision is not None:
+        commit = f"revision {found.revision}{' with changes on top' * bool(found.dirty)}"
     kernels, packages = (
-        ", ".join(f"{name} {which}" for name, which in found.get(key, {}).items())
-        for key in ("kernels", "packages")
+        ", ".join(f"{name} {which}" for name, which in versions.items())
+        for versions in (found.kernels, found.packages)
     )
     return (
-        f"{commit}; Python {found['python']} on {found['platform']}, {found['processors']} "
-        f"processors {found['processor']}{f' ({kernels})' * bool(kernels)}; {packages}"
+        f"{commit}; Python {found.python} on {found.platform}, {found.processors} "
+        f"processors {found.processor}{f' ({kernels})' * bool(kernels)}; {packages}"
     )

@@ -1,14 +1,10 @@
-"""Page view: what a page shows of each gate of a session, worked out before anything is written.
-
-A session comes as its JSON document, so that the page of an old one can be written again.
-"""
+"""Page view: what a page shows of each gate of a session, worked out before anything is written."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pytest_cpg.render.axis import Axis
 from pytest_cpg.render.forest import effect_axis
@@ -19,8 +15,7 @@ from pytest_cpg.render.gate_view import (
     folded,
     gate_view,
 )
-from pytest_cpg.report.history import NO_HISTORY, History
-from pytest_cpg.report.shown import ShownOf, worst_first
+from pytest_cpg.report.session import Session
 
 # So many gates that do not pass are open; of more the first few.
 _MOST_OPEN, _FEW_OPEN = 6, 3
@@ -70,19 +65,14 @@ class PageView:
         return len(self.gates) >= MANY
 
 
-def page_view(
-    document: Mapping[str, Any], shown_of: ShownOf, history: History = NO_HISTORY
-) -> PageView:
-    """Return what is shown of a session, which is the last of its history.
-
-    Raises ValueError when a result was written by a newer pytest-cpg.
-    """
-    gates = worst_first(document, shown_of)
-    found = [one.shown for gate in gates for one in gate.comparisons]
+def page_view(session: Session) -> PageView:
+    """Return what is shown of a session."""
+    gates = session.worst_first
+    found = [one for gate in gates for one in gate.entry.judgements]
     axis = effect_axis(one.card.effect for one in found if one.card.effect is not None)
-    names = [one.values["name"] for gate in gates for one in gate.comparisons]
-    titles = _titles([*names, *(gate.values["id"] for gate in gates)])
-    views = [gate_view(gate, titles, axis, history) for gate in gates]
+    names = [one.name for gate in gates for one in gate.comparisons]
+    titles = _titles([*names, *(gate.id for gate in gates)])
+    views = [gate_view(gate, titles, axis, session.history) for gate in gates]
     loud = [view for view in views if not view.is_quiet]
     shown = len(loud) if len(loud) <= _MOST_OPEN else _FEW_OPEN
     is_many = len(views) >= MANY

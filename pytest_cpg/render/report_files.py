@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.render.github import step_summary
 from pytest_cpg.render.markdown import markdown
-from pytest_cpg.report.document import write
-from pytest_cpg.report.history import NO_HISTORY, History
-from pytest_cpg.report.shown import ShownOf
+from pytest_cpg.report.document import document, write
+from pytest_cpg.report.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,32 +27,25 @@ class ReportFiles:
         The summary of a job in GitHub Actions, which is added to.
     page : str
         Where the page can be found, for comment and summary; empty where that is not known.
-    history : History
-        Of which the document's session is the last, for the page.
     root : Path
         The root directory, where the page finds films.
-    shown_of : callable
-        Reads one comparison of the document.
     """
-
-    shown_of: ShownOf
 
     json: Path | None = None
     md: Path | None = None
     html: Path | None = None
     step_summary: Path | None = None
     page: str = ""
-    history: History = NO_HISTORY
     root: Path = field(default_factory=Path)
 
 
-def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path) -> list[Finding]:
+def write_files(session: Session, files: ReportFiles, *, folder: Path) -> list[Finding]:
     """Write what was asked for, and say where it is; what cannot be written fails the session."""
     writers: tuple[tuple[Path | None, Callable[[Path], None]], ...] = (
-        (files.html, lambda path: write_page(path, document, files)),
-        (files.json, lambda path: write(path, document)),
-        (files.md, lambda path: _write_comment(path, document, files)),
-        (files.step_summary, lambda path: _add_summary(path, document, files)),
+        (files.html, lambda path: write_page(path, session, files)),
+        (files.json, lambda path: write(path, document(session))),
+        (files.md, lambda path: _write_comment(path, session, files)),
+        (files.step_summary, lambda path: _add_summary(path, session, files)),
     )
     found = []
     for path, make in writers:
@@ -76,22 +67,22 @@ def write_files(document: Mapping[str, Any], files: ReportFiles, *, folder: Path
     return found
 
 
-def write_page(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
-    """Write a document's page, with its history."""
+def write_page(path: Path, session: Session, files: ReportFiles) -> None:
+    """Write a session's page, with its history."""
     from pytest_cpg.render.html_page import html_page
 
     root = f"{Path(os.path.relpath(files.root, path.parent)).as_posix()}/"
-    text = html_page(document, history=files.history, root=root, shown_of=files.shown_of)
+    text = html_page(session, root=root)
     write_text(path, text, what="the report")
 
 
-def _write_comment(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
-    text = markdown(document, shown_of=files.shown_of, page=files.page)
+def _write_comment(path: Path, session: Session, files: ReportFiles) -> None:
+    text = markdown(session, page=files.page)
     write_text(path, f"{text}\n", what="the report")
 
 
-def _add_summary(path: Path, document: Mapping[str, Any], files: ReportFiles) -> None:
-    text = step_summary(document, shown_of=files.shown_of, page=files.page)
+def _add_summary(path: Path, session: Session, files: ReportFiles) -> None:
+    text = step_summary(session, page=files.page)
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"{text}\n")

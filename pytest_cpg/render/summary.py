@@ -6,19 +6,23 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
 
-from pytest_cpg.gates.card import SMOKE_TEST, Card
+from pytest_cpg.gates.card import NOW, SMOKE_TEST, Card, Severity
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.notation import Names, duration, fitted_names, for_log, found_drop, one_line
 from pytest_cpg.render.columns import aligned
 from pytest_cpg.render.command_lines import command_lines
-from pytest_cpg.render.failure import program_in
-from pytest_cpg.render.line import Line, wrapped
+from pytest_cpg.render.failure import is_blind, is_drifted, label_of, program_in
+from pytest_cpg.render.line import COLOURS, Line, wrapped
 from pytest_cpg.render.sparkline import sparkline
-from pytest_cpg.render.summary_rows import Group, SummaryRow, rows_of
-from pytest_cpg.report.ledger import Entry, Ledger
-from pytest_cpg.report.outcomes import WORDS, gate_outcome, gist
+from pytest_cpg.report.history import History
+from pytest_cpg.report.ledger import Judgement
+from pytest_cpg.report.session import FAILING, WORDS, Row, Session, gist
 
 # The mark, and blanks on both sides of it, of the numbers and of the name.
 _MARK_AND_BLANKS = 5
@@ -30,83 +34,173 @@ _LEAST_TREND = 3
 _MANY_GREEN, _MANY = 6, 60
 _SIZE = "n"
 _UNSEEN = "A drop below {} may pass; larger ones fail 4 times in 5."
-_PASSING = ("passed", "inconclusive")
+_QUIET = ("passed", "measured")
+_PASSING = (*_QUIET, "inconclusive")
 _PLAIN: Mapping[str, bool] = {}
-_WORDS_OF_DRIFT = {
-    Label.REGRESSED: "regressed",
-    Label.IMPROVED: "improved",
-    Label.UNRESOLVED: "within chance",
-    Label.UNCHANGED: "unchanged",
-    Label.INCOMPARABLE: "incomparable",
-    Label.NEW: "new",
+_DRIFTS = ("REGRESSED", "IMPROVED", "UNRESOLVED", "UNCHANGED", "INCOMPARABLE", "NEW")
+_IN_WORDS = {"UNRESOLVED": "within chance"}
+_BLIND = "the gate could not have failed, whatever the model"
+# What is said of gates without a verdict: the best before all others, the worst behind them.
+_UNJUDGED = {
+    "passed": (-2, "MEASURED", "nothing was judged", "green"),
+    "skipped": (-1, "SKIPPED", "nothing was judged", "yellow"),
+    "xfailed": (10, "FAILED AS EXPECTED", "without a verdict", "yellow"),
+    "failed": (11, "FAILED", "without a verdict", "red"),
+    "error": (12, "ERROR", "there is no verdict", "red"),
+    "missing": (13, "NOT REPORTED", "there is no verdict", "red"),
 }
+# In the order of `WORDS`.
+_MARKS = dict(zip(WORDS, "FE!x?s..", strict=True))
 
 
-def title(ledger: Ledger, *, verbosity: int = 0, seconds: float | None = None) -> str:
+class _Group(NamedTuple):
+    """What lines have in common that are listed together; ``rank`` goes from best to worst."""
+
+    rank: int
+    label: str
+    meaning: str
+    colour: str
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> _Group:
+        ruling, label = judgement.ruling, label_of(judgement)
+        if is_drifted(judgement.drift, judgement.reason):
+            return cls(Severity.BAD, label, "beside the accepted result", "red")
+        meaning = _BLIND if is_blind(ruling) else judgement.card.gist
+        return cls(ruling.severity, label, meaning, COLOURS[ruling.severity])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed(Row):
+    """A row of the summary: its numbers, or the text in their place, and what became of it.
+
+    ``heights`` are of the number that is followed, in [0, 1], over the last sessions.
+    """
+
+    group: _Group
+    cells: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
+    word: str = ""
+    heights: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, row: Row, history: History) -> _Listed:
+        make, judgement = partial(cls, row.gate, row.name, row.comparison), row.judgement
+        if judgement is None:
+            group = _Group(*_UNJUDGED[row.gate.outcome])
+            return make(group=group, text=row.gate.entry.detail)
+        drift, check = judgement.drift, judgement.ruling.check
+        is_quick = check == SMOKE_TEST
+        return make(
+            group=_Group.of(judgement),
+            cells={} if is_quick else judgement.card.cells,
+            text=(judgement.reason or "") if is_quick else "",
+            word="" if drift is None else drift.became,
+            heights=() if check else history.heights(row.name),
+        )
+
+    @property
+    def mark(self) -> str:
+        """One sign for how it ended."""
+        is_blind = self.state == "failed" and self.group.label == Severity.BLIND.name
+        return "B" if is_blind else _MARKS[self.state]
+
+    @property
+    def tail(self) -> str:
+        """What stands behind the numbers."""
+        return " ".join(filter(None, [self.card.mark if self.card else "", self.word]))
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether there is nothing to say of it."""
+        return self.state in _QUIET and not self.word
+
+
+def _listed(session: Session) -> list[_Listed]:
+    """Return the rows of all gates: by columns, and then best first."""
+    rows = [
+        _Listed.of(row, session.history) for gate in session.gates for row in gate.rows(gate.id)
+    ]
+    if any(row.drift is not None and row.drift.was for row in rows):
+        rows = [replace(row, cells=_with_was(row)) for row in rows]
+    kinds = {columns: at for at, columns in enumerate(dict.fromkeys(tuple(r.cells) for r in rows))}
+    labels = {label: at for at, label in enumerate(dict.fromkeys(r.group.label for r in rows))}
+
+    def order(row: _Listed) -> tuple[int, int, int, int]:
+        rank = row.group.rank
+        side = 0 if row.cells else (-1 if rank < 0 else 1)
+        return side, kinds[tuple(row.cells)] * bool(row.cells), rank, labels[row.group.label]
+
+    return sorted(rows, key=order)
+
+
+def _with_was(row: _Listed) -> Mapping[str, str]:
+    """Return a row's cells with that of the accepted result before the one that it became."""
+    before = NOW if NOW in row.cells else next(iter(row.cells), "")
+    was = (row.drift.was if row.drift else "") or "-"
+    cells: dict[str, str] = {}
+    for name, cell in row.cells.items():
+        cells |= {"was": was, name: cell} if name == before else {name: cell}
+    return cells
+
+
+def title(session: Session, *, verbosity: int = 0, seconds: float | None = None) -> str:
     """Return the heading of the summary; in quiet sessions it says what they were compared with.
 
     It says how long the session took where that is given: pytest itself tells it in its last line.
     """
-    gates = ledger.gates
-    counted = Counter(map(_gate_outcome, ledger.entries.values()))
-    counted["missing"] = len(ledger.missing)
+    gates = session.gates
+    counted = Counter(gate.state for gate in gates)
     counts = [f"{counted[outcome]} {word}" for outcome, word in WORDS.items() if counted[outcome]]
     if len(counts) == 1:
         counts = [counts[0].partition(" ")[2]]
-    if any(found.fails for found in ledger.findings) and not any(
-        counted[one] for one in ("failed", "error", "missing")
-    ):
+    if session.fails and not any(counted[state] for state in FAILING):
         counts.append("the session fails")
-    if _is_quick(ledger):
+    if _is_quick(session):
         ran = counted["passed"]
         others = [text for text in counts if not text.endswith("passed")]
         return ", ".join([f"cpg: quick run, {ran} of {len(gates)} gates ran", *others])
-    checks = _checks(ledger)
+    checks = _checks(session)
     what = f" {checks.pop()}" if len(checks) == 1 and checks != {""} else ""
     many = f"{len(gates)} gate{'s'[: len(gates) != 1]}"
     between = " " if len(counts) == 1 and gates else ", "
     took = "" if seconds is None else f" in {duration(seconds)}"
     text = f"cpg{what}: {many}{between}{', '.join(counts) or 'none collected'}{took}"
-    since = _since(rows_of(ledger)) if verbosity < 0 and len(counts) == 1 else ""
+    since = _since(_listed(session)) if verbosity < 0 and len(counts) == 1 else ""
     return f"{text}; s{since[1:]}" if since else text
 
 
-def _checks(ledger: Ledger) -> set[str]:
+def _checks(session: Session) -> set[str]:
     """Return what was run in place of gates; a verdict is an empty text."""
-    return {one.ruling.check for entry in ledger.entries.values() for one in entry.judgements}
+    return {one.judgement.ruling.check for one in session.comparisons}
 
 
-def _is_quick(ledger: Ledger) -> bool:
-    return _checks(ledger) == {SMOKE_TEST}
+def _is_quick(session: Session) -> bool:
+    return _checks(session) == {SMOKE_TEST}
 
 
-def title_markup(ledger: Ledger) -> dict[str, bool]:
+def title_markup(session: Session) -> dict[str, bool]:
     """Return the colour of the worst gate."""
-    if ledger.fails:
+    if session.fails:
         return {"red": True}
-    outcomes = set(map(_gate_outcome, ledger.entries.values()))
-    is_open = not outcomes <= {"passed", "measured"}
+    is_open = any(gate.state not in _QUIET for gate in session.gates)
     return {"yellow": True} if is_open else {"green": True}
 
 
-def _gate_outcome(entry: Entry) -> str:
-    return gate_outcome(entry.outcome, [one.ruling.severity for one in entry.judgements])
-
-
 def summary_lines(
-    ledger: Ledger, *, width: int, verbosity: int = 0, is_ascii: bool = False
+    session: Session, *, width: int, verbosity: int = 0, is_ascii: bool = False
 ) -> list[Line]:
     """Return the table of all gates and what follows from it, for a terminal of this width.
 
     With ``verbosity`` below 0 only gates that did not simply pass are listed, without headings.
     """
-    rows = rows_of(ledger)
-    is_brief = verbosity < 0 or (verbosity == 0 and _is_quick(ledger))
-    listed = _shown(rows) if is_brief else rows
-    layout = _Layout(listed, width, is_ascii=is_ascii, shares=not is_brief)
+    rows = _listed(session)
+    is_brief = verbosity < 0 or (verbosity == 0 and _is_quick(session))
+    shown = _shown(rows) if is_brief else rows
+    layout = _Layout(shown, width, is_ascii=is_ascii, shares=not is_brief)
     lines = list(layout.rows()) if is_brief else _table(rows, layout, width, verbosity)
     if is_brief and verbosity == 0:
-        lines = [*_ran(rows, ledger.seconds, width), *lines]
+        lines = [*_ran(rows, width), *lines]
     if verbosity >= 0:
         notes = dict.fromkeys(note for row in rows if row.card for note in row.card.footnotes)
         lines += [line for note in notes for line in _wrapped(note, " ", width)]
@@ -115,27 +209,27 @@ def summary_lines(
         lines += _wrapped(_unseen(rows), " ", width)
     if verbosity >= 0:
         lines += _settle(rows, width)
-    for found in ledger.findings:
+    for found in session.findings:
         if found.fails or found.answers or verbosity >= 0:
             lines += _wrapped(found.text, " ", width, red=found.fails)
-    if ledger.missing:
-        reported = len(ledger.gates) - len(ledger.missing)
-        lines.append(Line.of(f" {reported} of {len(ledger.gates)} gates reported", red=True))
-        if ledger.are_workers_cut or not ledger.resumable.isdisjoint(ledger.missing):
+    if missing := session.missing:
+        size = len(session.gates)
+        lines.append(Line.of(f" {size - len(missing)} of {size} gates reported", red=True))
+        if session.is_resumable:
             lines.append(Line.of(" --cpg-resume goes on where they were interrupted"))
     return lines
 
 
-def _ran(rows: Sequence[SummaryRow], seconds: Mapping[str, float], width: int) -> list[Line]:
+def _ran(rows: Sequence[_Listed], width: int) -> list[Line]:
     """Say what a quick run was, how many gates there is nothing else to say of, and the slowest."""
     meanings = dict.fromkeys(row.group.meaning for row in rows if row.card)
-    ran = [row.gate for row in rows if row.outcome == "passed"]
+    ran = [row.gate for row in rows if row.state in _QUIET]
     told = f". {len(ran)} gate{'s'[: len(ran) != 1]} ran"
-    timed = [gate for gate in ran if gate in seconds]
+    timed = [(gate.seconds, gate.id) for gate in ran if gate.seconds is not None]
     if len(timed) > 1:
-        slowest = max(timed, key=seconds.__getitem__)
+        seconds, slowest = max(timed, key=itemgetter(0))
         name = fitted_names((slowest,), width).of[slowest]
-        told = f"{told} (slowest: {name}, {duration(seconds[slowest])})"
+        told = f"{told} (slowest: {name}, {duration(seconds)})"
     said = [f"{text[:1].upper()}{text[1:]}." for text in meanings]
     lines = _wrapped(
         " ".join([*said, "The exit code counts errors and broken models alone."]), " ", width
@@ -144,18 +238,18 @@ def _ran(rows: Sequence[SummaryRow], seconds: Mapping[str, float], width: int) -
     return [*lines, *(Line.of(f" {text}") for text in (first, *more))]
 
 
-def _shown(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+def _shown(rows: Sequence[_Listed]) -> list[_Listed]:
     """Return the rows that need an eye, each with its label."""
-    told = [row for row in rows if not row.has_passed and row.outcome != "skipped"]
-    return [row._replace(word=_told(row) * bool(row.cells), heights=()) for row in told]
+    told = [row for row in rows if not row.has_passed and row.state != "skipped"]
+    return [replace(row, word=_told(row) * bool(row.cells), heights=()) for row in told]
 
 
-def _told(row: SummaryRow) -> str:
+def _told(row: _Listed) -> str:
     """Return a row's label and what became of it, where that is not the label."""
     return " ".join(dict.fromkeys(filter(None, [row.group.label, row.word])))
 
 
-def _table(rows: Sequence[SummaryRow], layout: _Layout, width: int, verbosity: int) -> list[Line]:
+def _table(rows: Sequence[_Listed], layout: _Layout, width: int, verbosity: int) -> list[Line]:
     """Return the rows in groups, under what all of them share."""
     remarks = _Remarks(rows, verbosity)
     is_green = verbosity == 0 and all(row.has_passed and not remarks.of(row) for row in rows)
@@ -186,14 +280,14 @@ def _table(rows: Sequence[SummaryRow], layout: _Layout, width: int, verbosity: i
     return [*lines, *remarks.of_several(width)]
 
 
-def _is_alone(rows: Sequence[SummaryRow], verbosity: int) -> bool:
+def _is_alone(rows: Sequence[_Listed], verbosity: int) -> bool:
     """Say whether there is one gate, which passed and left open what it asks."""
-    return verbosity == 0 and len(rows) == 1 and rows[0].outcome == "inconclusive"
+    return verbosity == 0 and len(rows) == 1 and rows[0].state == "inconclusive"
 
 
-def _in_words(row: SummaryRow, remarks: Sequence[str], width: int) -> list[Line]:
+def _in_words(row: _Listed, remarks: Sequence[str], width: int) -> list[Line]:
     """Return what the only gate found, of which a table of one row would say too little."""
-    name, card, drift = fitted_names((row.gate,), width).of[row.gate], row.card, row.drift
+    name, card, drift = fitted_names((row.name,), width).of[row.name], row.card, row.drift
     said = "" if card is None else f"{card.sentence or card.headline} ({card.headline})"
     since = drift.sentence if drift is not None and drift.was else ""
     passes = f"It passes, because {row.group.label} is accepted here"
@@ -201,7 +295,7 @@ def _in_words(row: SummaryRow, remarks: Sequence[str], width: int) -> list[Line]
     return _wrapped(f"{'. '.join(told)}.", " ", width)
 
 
-def _group_line(group: Group, count: int, width: int) -> Line:
+def _group_line(group: _Group, count: int, width: int) -> Line:
     label = f" {group.label} ({count})"
     meaning = f": {group.meaning}" * bool(group.meaning)
     if len(label) + len(meaning) > width:
@@ -214,7 +308,7 @@ class _Layout:
     """Where the columns of a table stand."""
 
     def __init__(
-        self, rows: Sequence[SummaryRow], width: int, *, is_ascii: bool, shares: bool
+        self, rows: Sequence[_Listed], width: int, *, is_ascii: bool, shares: bool
     ) -> None:
         self._rows, self._width = rows, width
         size = _one_size(rows)
@@ -239,7 +333,7 @@ class _Layout:
         names = tuple(row.name for row in rows)
         self.names: Names = fitted_names(names, room, shares=shares)
 
-    def heading(self, row: SummaryRow) -> str:
+    def heading(self, row: _Listed) -> str:
         """Return the heading of a row's columns."""
         return f"{' ' * (self.names.width + 4)}{self._headings[self._columns[row.name]]}".rstrip()
 
@@ -248,12 +342,12 @@ class _Layout:
         for row in self._rows:
             yield from self.lines(row)
 
-    def lines(self, row: SummaryRow) -> Iterator[Line]:
+    def lines(self, row: _Listed) -> Iterator[Line]:
         """Yield the lines of one row."""
         mark = f" {row.mark} "
         numbers, *more = [self._texts[row.name]] if row.cells else self._said(row)
         *above, last = self.names.rows(mark, row.name, f"{numbers} ")
-        marked = {row.group.colour: True, "bold": row.outcome != "passed"}
+        marked = {row.group.colour: True, "bold": row.state not in _QUIET}
         for text in above:
             yield Line(((mark, marked), (for_log(text[len(mark) :]), _PLAIN)))
         lead, rest = (last[: len(mark)], last[len(mark) :]) if not above else ("", last)
@@ -264,7 +358,7 @@ class _Layout:
         yield Line(((lead, marked), (text, _PLAIN), (for_log(row.tail), told)))
         yield from (Line.of(f"{' ' * (self.names.width + 4)}{text}") for text in more)
 
-    def _said(self, row: SummaryRow) -> list[str]:
+    def _said(self, row: _Listed) -> list[str]:
         """Return what is said in place of numbers, in at most three lines."""
         taken = self.names.width + _MARK_AND_BLANKS + len(self._lead)
         room = max(self._width - taken, _LEAST_TEXT)
@@ -275,16 +369,16 @@ class _Layout:
 class _Remarks:
     """What is said below rows: once for all, where it is the same of several gates."""
 
-    def __init__(self, rows: Sequence[SummaryRow], verbosity: int) -> None:
+    def __init__(self, rows: Sequence[_Listed], verbosity: int) -> None:
         self._of = {row.name: list(_remarks(row, verbosity)) for row in rows}
         counted = Counter(text for texts in self._of.values() for text in dict.fromkeys(texts))
         self._shared = {text: count for text, count in counted.items() if count > 1}
 
-    def of(self, row: SummaryRow) -> list[str]:
+    def of(self, row: _Listed) -> list[str]:
         """Return what is said of this row alone."""
         return [text for text in self._of[row.name] if text not in self._shared]
 
-    def lines(self, row: SummaryRow, width: int) -> list[Line]:
+    def lines(self, row: _Listed, width: int) -> list[Line]:
         """Return the lines of what is said of this row alone."""
         return [line for text in self.of(row) for line in _wrapped(text, "     ", width)]
 
@@ -294,20 +388,20 @@ class _Remarks:
         return [line for text in said for line in _wrapped(text, " ", width)]
 
 
-def _remarks(row: SummaryRow, verbosity: int) -> Iterator[str]:
-    drift, card, entry = row.drift, row.card, row.entry
+def _remarks(row: _Listed, verbosity: int) -> Iterator[str]:
+    drift, card, entry, comparison = row.drift, row.card, row.gate.entry, row.comparison
     if drift is not None and drift.is_news:
         # A failing test has said it in its section.
-        is_untold = row.outcome in _PASSING and (drift.fails or drift.differs)
+        is_untold = row.state in _PASSING and (drift.fails or drift.differs)
         if is_untold or verbosity > 0:
             yield drift.sentence
     if card is not None:
         yield from (remark.text for remark in card.remarks if remark.detail <= verbosity)
-        if row.outcome == "failed" and entry is not None and entry.detail:
+        if row.state == "failed" and entry.detail:
             yield f"the test failed by itself: {one_line(entry.detail)}"
-    if verbosity > 0 and row.outcome in _PASSING and (drop := _drop(card)):
+    if verbosity > 0 and row.state in _PASSING and (drop := _drop(card)):
         yield _UNSEEN.format(drop)
-    if entry is not None and row.name == row.gate:
+    if comparison is None or comparison.number == 1:
         if entry.earlier:
             yield (
                 f"attempt {entry.attempt}, after {'; '.join(entry.earlier)}: a gate that is "
@@ -316,25 +410,26 @@ def _remarks(row: SummaryRow, verbosity: int) -> Iterator[str]:
         yield from entry.measurements
 
 
-def _one_size(rows: Sequence[SummaryRow]) -> str:
+def _one_size(rows: Sequence[_Listed]) -> str:
     """Return how much each gate measured; empty where that differs."""
     sizes = {row.card.size for row in rows if row.card and row.cells}
     return sizes.pop() if len(sizes) == 1 else ""
 
 
-def _baseline(rows: Sequence[SummaryRow]) -> str:
+def _baseline(rows: Sequence[_Listed]) -> str:
     commits = list(dict.fromkeys(row.drift.since for row in rows if row.drift and row.drift.commit))
     shown = commits[0] if len(commits) == 1 else f"of {len(commits)} commits"
     return f"baseline {shown}" if commits else ""
 
 
-def _since(rows: Sequence[SummaryRow]) -> str:
+def _since(rows: Sequence[_Listed]) -> str:
     """Say what a session in which all passed was compared with; empty where nothing was."""
     drifts = [row.drift for row in rows if row.drift is not None]
-    if not drifts or any(row.outcome not in _PASSING for row in rows):
+    if not drifts or any(row.state not in _PASSING for row in rows):
         return ""
-    counted = Counter(one.label for one in drifts)
-    found = [f"{counted[one]} {word}" for one, word in _WORDS_OF_DRIFT.items() if counted[one]]
+    counted = Counter(one.label.value for one in drifts)
+    words = ((label, _IN_WORDS.get(label, label.lower())) for label in _DRIFTS)
+    found = [f"{counted[label]} {word}" for label, word in words if counted[label]]
     if len(found) == 1:
         found = [found[0].partition(" ")[2]]
     commits = {one.since for one in drifts if one.was}
@@ -342,7 +437,7 @@ def _since(rows: Sequence[SummaryRow]) -> str:
     return f"Since {since}: {', '.join(found)}"
 
 
-def _settle(rows: Sequence[SummaryRow], width: int) -> list[Line]:
+def _settle(rows: Sequence[_Listed], width: int) -> list[Line]:
     """Return the one command that settles all gates that are open, where some can be settled.
 
     It selects them all, and each heeds the options that are for gates like it.
@@ -356,7 +451,7 @@ def _settle(rows: Sequence[SummaryRow], width: int) -> list[Line]:
         for name in names
     ]
     many = "inconclusive gate" if len(asked) == 1 else f"{len(asked)} inconclusive gates"
-    judged = (one for row in rows if row.entry for one in row.entry.judgements)
+    judged = (row.judgement for row in rows if row.judgement)
     program = program_in(command for one in judged for command in one.commands)
     command = f"{program} {shlex.join(['--cpg-last=inconclusive', *options])}"
     typed = command_lines(command, lead="     ", width=width)
@@ -364,9 +459,9 @@ def _settle(rows: Sequence[SummaryRow], width: int) -> list[Line]:
     return [Line.of(lead), *(Line.of(line, cyan=True) for line in typed)]
 
 
-def _unseen(rows: Sequence[SummaryRow]) -> str:
+def _unseen(rows: Sequence[_Listed]) -> str:
     """Say which drops the gates that passed could not have seen; empty where that is not known."""
-    drops = {drop for row in rows if row.outcome in _PASSING and (drop := _drop(row.card))}
+    drops = {drop for row in rows if row.state in _PASSING and (drop := _drop(row.card))}
     if len(drops) < 2:
         return "".join(map(_UNSEEN.format, drops))
     return (
@@ -377,9 +472,7 @@ def _unseen(rows: Sequence[SummaryRow]) -> str:
 
 def _drop(card: Card | None) -> str:
     """Return the drop that surely fails, rounded up to hundredths; empty where it is not known."""
-    if card is None or card.drop is None:
-        return ""
-    return found_drop(card.drop)
+    return "" if card is None or card.drop is None else found_drop(card.drop)
 
 
 def _wrapped(text: str, indent: str, width: int, **markup: bool) -> list[Line]:

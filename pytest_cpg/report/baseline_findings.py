@@ -16,6 +16,7 @@ from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import GitState, git_state
 from pytest_cpg.report.baseline import Baseline, load, missing, pruned, update, updated
 from pytest_cpg.report.ledger import Kinds, Ledger
+from pytest_cpg.report.session import Session
 
 # More results that were accepted are counted: who accepts all of them reads no names.
 _MOST_NAMED = 2
@@ -51,12 +52,13 @@ def baseline_findings(
         baseline = load(path, kinds) or Baseline()
         unseen = _unseen(baseline, root, asked, is_ignored)
         # Of tests that ran to their end.
-        ended = [one.name for one in ledger.reported if one.outcome in ("passed", "xfailed")]
+        session = Session.of(ledger)
+        ended = [one.name for one in session.comparisons if one.outcome in ("passed", "xfailed")]
         gone = missing(baseline, {*ledger.known, *unseen}, measured=ended)
         found = []
         if "update_baseline" in switches:
             found += accept(
-                ledger,
+                session,
                 path,
                 kinds,
                 root=root,
@@ -127,7 +129,7 @@ def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: b
 
 
 def accept(
-    ledger: Ledger,
+    session: Session,
     path: Path,
     kinds: Kinds,
     *,
@@ -136,7 +138,7 @@ def accept(
     is_forced: bool,
     in_ci: bool,
 ) -> list[Finding]:
-    """Put the results that a ledger holds into the baseline, and say what was accepted, or why not.
+    """Put the results of a session into the baseline, and say what was accepted, or why not.
 
     Parameters
     ----------
@@ -151,7 +153,7 @@ def accept(
     refused: list[str] = []
     checks: dict[str, list[str]] = {}
     found: list[Finding] = []
-    for one in ledger.reported:
+    for one in session.comparisons:
         kind: Any = one.judgement.kind
         has_passed = one.judgement.reason is None and one.outcome == "passed"
         if one.judgement.ruling.check:

@@ -14,9 +14,10 @@ from typing import Any
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import decode, encode, loads
 from pytest_cpg.machine.files import FileError, FileKind, ignore_in_git, locked, write_text
-from pytest_cpg.report.document import checked, commit_of, ledger_of
+from pytest_cpg.report import session as report
+from pytest_cpg.report.document import session_in
 from pytest_cpg.report.history import Found, History, Session
-from pytest_cpg.report.ledger import Kinds, Ledger
+from pytest_cpg.report.ledger import Kinds
 
 SCHEMA = 1
 # A line has a few hundred bytes for each gate, and the whole file is written each time.
@@ -24,20 +25,21 @@ MOST_SESSIONS = 50
 _FILE = FileKind(name="the history", schema=SCHEMA, cure="Move it away: a session writes it anew.")
 
 
-def found_in(ledger: Ledger, *, commit: str, date: str) -> Session:
+def found_in(session: report.Session, *, commit: str, date: str) -> Session:
     """Return what a session adds to the history.
 
     That is every comparison that judged a model, and every gate that failed before it could.
     """
     judged = {
         one.name: Found.of(one.judgement.ruling, one.judgement.card)
-        for one in ledger.reported
+        for one in session.comparisons
         if not one.judgement.ruling.check
     }
     failed = {
-        gate: Found.nothing(entry.outcome)
-        for gate, entry in ledger.entries.items()
-        if entry.fails and not (entry.judgements or entry.measurements)
+        gate.id: Found.nothing(gate.outcome)
+        for gate in session.gates
+        if gate.outcome in ("failed", "error")
+        and not (gate.entry.judgements or gate.entry.measurements)
     }
     return Session(commit=commit, date=date, comparisons=judged | failed)
 
@@ -109,9 +111,9 @@ def _is_some_session(line: str) -> bool:
 def _session(text: str, kinds: Kinds) -> Session:
     row = _row(text)
     if "gates" in row:
-        document = checked(row, kinds)
+        session = session_in(row, kinds)
         # No report has a date.
-        return found_in(ledger_of(document, kinds), commit=commit_of(document), date="")
+        return found_in(session, commit=session.commit, date="")
     schema = row.pop("schema", None)
     if schema != SCHEMA:
         raise ValueError(f"it has schema {schema!r:.40}, and this pytest-cpg reads {SCHEMA}")

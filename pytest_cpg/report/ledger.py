@@ -7,16 +7,16 @@ that it survives the way from an xdist worker; nothing else crosses that border.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode, loads
 from pytest_cpg.gates.answer import ask
-from pytest_cpg.gates.card import AA_CHECK, Card, Command, Ruling, Severity, comparison_name
+from pytest_cpg.gates.card import AA_CHECK, Card, Command, Ruling, Severity
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.finding import Compared, Finding
+from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kind import GateKind, MaxVerdict
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.report.history import NO_HISTORY, History
@@ -79,23 +79,6 @@ class Judgement:
         return {**values, "kind": self.kind.marker}
 
 
-class Reported(NamedTuple):
-    """One comparison that was reported: its gate, its own name, and how its test ended."""
-
-    gate: str
-    name: str
-    outcome: Outcome
-    judgement: Judgement
-
-    @property
-    def compared(self) -> Compared:
-        """What a kind needs to know of it."""
-        one = self.judgement
-        return Compared(
-            self.gate, self.name, one.result, one.max_verdict, is_excused=self.outcome == "xfailed"
-        )
-
-
 def dump(judgements: Sequence[Judgement]) -> str:
     """Return one JSON string for a report."""
     return json.dumps(encode(judgements), allow_nan=False)
@@ -155,6 +138,11 @@ class Entry:
     is_quarantined: bool = False
     attempt: int = 1
     earlier: tuple[str, ...] = ()
+
+    @classmethod
+    def missing(cls, detail: str) -> Entry:
+        """Return what is shown of a gate that did not report: what it was doing."""
+        return cls(outcome="error", detail=detail)
 
     @property
     def found(self) -> str:
@@ -287,14 +275,6 @@ class Ledger:
     def gates(self) -> tuple[str, ...]:
         """Ids of all gates, expected or reported."""
         return tuple({**self.expected, **dict.fromkeys(self.entries)})
-
-    @property
-    def reported(self) -> Iterator[Reported]:
-        """Every comparison that was reported."""
-        for gate, entry in self.entries.items():
-            for number, judgement in enumerate(entry.judgements, 1):
-                name = comparison_name(gate, number)
-                yield Reported(gate, name, entry.outcome, judgement)
 
     @property
     def missing(self) -> tuple[str, ...]:

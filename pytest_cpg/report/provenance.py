@@ -41,6 +41,12 @@ class Provenance:
     kernels: Mapping[str, str] = field(default_factory=dict)
 
 
+# Of a session that writes no report.
+UNKNOWN = Provenance(
+    revision=None, dirty=None, python="", platform="", processor="", processors=1, packages={}
+)
+
+
 def collect(root: Path) -> Provenance:
     """Return what this process runs with, in the working tree around a folder.
 

@@ -17,7 +17,8 @@ from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kind import Alarm
 from pytest_cpg.gates.parts import Alarms, Options, Together, WithoutEffect
-from pytest_cpg.report.ledger import CANNOT_FAIL, Ledger, Reported
+from pytest_cpg.report.ledger import CANNOT_FAIL, Ledger
+from pytest_cpg.report.session import Comparison, Session
 from pytest_cpg.stats.families import holm
 
 
@@ -34,7 +35,7 @@ def together(
         Whether pytest left out files because of what happened before.
     """
     # An A/A check is no chance of a false alarm, and its model no checkpoint.
-    measured = [one for one in ledger.reported if not one.judgement.ruling.check]
+    measured = [one for one in Session.of(ledger).comparisons if not one.judgement.ruling.check]
     found: list[Finding] = []
     for kind, own in _by_kind(measured):
         if has(kind, Together) and not is_cut:
@@ -96,7 +97,7 @@ def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
     found: list[Finding] = []
     in_vain = [
         _in_vain(found, kind, [one.judgement.result for one in own], asked)
-        for kind, own in _by_kind(ledger.reported)
+        for kind, own in _by_kind(Session.of(ledger).comparisons)
     ]
     found += [
         Finding(f"--cpg-{name.replace('_', '-')} was given, and {why}")
@@ -106,9 +107,9 @@ def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
     return found
 
 
-def _by_kind(reported: Iterable[Reported]) -> list[tuple[Any, list[Reported]]]:
+def _by_kind(reported: Iterable[Comparison]) -> list[tuple[Any, list[Comparison]]]:
     """Return every kind with what was reported of it; a user's kind may have no hash."""
-    found: dict[str, tuple[Any, list[Reported]]] = {}
+    found: dict[str, tuple[Any, list[Comparison]]] = {}
     for one in reported:
         kind = one.judgement.kind
         found.setdefault(kind.marker, (kind, []))[1].append(one)
@@ -128,7 +129,7 @@ def _in_vain(
 
 
 def _family_findings(
-    measured: Sequence[Reported], *, is_corrected: bool, size: int, unable: int, recipes: int
+    measured: Sequence[Comparison], *, is_corrected: bool, size: int, unable: int, recipes: int
 ) -> list[Finding]:
     found: list[Finding] = []
     able = size - unable
@@ -197,7 +198,7 @@ def _family_findings(
     ]
 
 
-def _worst_label(one: Reported) -> str:
+def _worst_label(one: Comparison) -> str:
     """Return what the kind of a gate calls a model that is shown to be bad."""
     labels: Mapping[str, Severity] = one.judgement.kind.labels
     bad = (label for label, severity in labels.items() if severity is Severity.BAD)

@@ -239,13 +239,11 @@ def test_what_a_model_does_besides_leaves_the_gate_alone(repository, lines):
 
 
 def outcomes(repository, name):
-    from pytest_cpg.contracts.codec import decode
     from pytest_cpg.gates import GATES
     from pytest_cpg.report.document import read
 
-    report = read(repository.path / f"{name}.json", GATES)
-    kept = [one["result"] for gate in report["gates"] for one in gate["comparisons"]]
-    results = [decode(GATES["cpg"].result, one) for one in kept]
+    session = read(repository.path / f"{name}.json", GATES)
+    results = [one.judgement.result for one in session.comparisons]
     return [(r.verdict, r.learned.successes.tolist(), r.learned.returns.tolist()) for r in results]
 
 

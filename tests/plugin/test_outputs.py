@@ -14,7 +14,7 @@ from sessions import flat, untimed
 from ways import both_ways, mostly_alone
 
 from pytest_cpg import gates
-from pytest_cpg.report.document import read
+from pytest_cpg.report.document import document, read
 
 GATES = """
 import pytest
@@ -63,7 +63,7 @@ def validated(path):
         files("pytest_cpg.report").joinpath("report.schema.json").read_text("utf-8")
     )
     jsonschema.Draft202012Validator(schema).validate(found)
-    assert read(path, gates.GATES) == found
+    assert document(read(path, gates.GATES)) == found
     return found
 
 
@@ -337,7 +337,7 @@ def test_a_history_of_immense_returns_can_be_drawn(project):
 def test_a_page_that_cannot_be_drawn_costs_no_other_file(project, monkeypatch):
     pytest.importorskip("jinja2")
 
-    def fails(documents, **more):
+    def fails(session, **more):
         raise RuntimeError("our own bug")
 
     # By its name in sys.modules, which runs in this process may have forgotten.

@@ -13,9 +13,8 @@ from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.markdown import markdown
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.summary import summary_lines, title
-from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
-from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.session import Session, SessionEnd
 from pytest_cpg.stats import Interval
 
 ERROR = Card(
@@ -66,45 +65,13 @@ def judgement(card, ruling):
 
 
 @pytest.fixture
-def ledger():
+def found():
     ledger = Ledger()
     ledger.expect(["a", "b", "c"])
     ledger.note("a", Entry(outcome="failed", judgements=(judgement(ERROR, INACCURATE),)))
     ledger.note("b", Entry(outcome="passed", judgements=(judgement(OTHER, UNCLEAR),)))
     ledger.note("c", Entry(outcome="passed", judgements=(judgement(OTHER, UNCLEAR),)))
-    return ledger
-
-
-def written():
-    """Return a document of both gates, whose results name their card, and what reads them."""
-    found = document(Ledger(), PROVENANCE, SessionEnd(exit_code=1))
-    found["gates"] = [
-        {
-            "id": name,
-            "outcome": outcome,
-            "detail": "",
-            "earlier": [],
-            "measurements": [],
-            "comparisons": [
-                {
-                    "name": name,
-                    "reason": ruling.reason,
-                    "max_verdict": "UNCLEAR",
-                    "attempt": 1,
-                    "drift": None,
-                    "films": [],
-                    "result": name,
-                }
-            ],
-        }
-        for name, outcome, ruling in (("a", "failed", INACCURATE), ("b", "passed", UNCLEAR))
-    ]
-    accepts = MaxVerdict(label="ACCURATE", severity=Severity.GOOD)
-    shown = {
-        "a": replace(FOUND, reason=INACCURATE.reason, max_verdict=accepts),
-        "b": replace(FOUND, ruling=UNCLEAR, shown=OTHER, max_verdict=accepts),
-    }
-    return found, lambda comparison: shown[comparison["result"]]
+    return Session.of(ledger)
 
 
 def test_a_reason_that_ends_in_a_question_gets_no_full_stop():
@@ -161,8 +128,8 @@ def test_cells_become_rows_of_signs_with_what_they_mean():
     ]
 
 
-def test_the_summary_has_a_heading_wherever_the_columns_change(ledger):
-    assert [line.text for line in summary_lines(ledger, width=80)] == [
+def test_the_summary_has_a_heading_wherever_the_columns_change(found):
+    assert [line.text for line in summary_lines(found, width=80)] == [
         "        error   95% CI    limit",
         " INACCURATE (1)",
         " F a     0.31 [0.25,0.38]  0.10",
@@ -172,8 +139,8 @@ def test_the_summary_has_a_heading_wherever_the_columns_change(ledger):
         " ? b     0.5",
         " ? c     0.5",
     ]
-    assert "     seed 3" in [line.text for line in summary_lines(ledger, width=80, verbosity=1)]
-    assert title(ledger) == "cpg: 3 gates, 1 failed, 2 inconclusive"
+    assert "     seed 3" in [line.text for line in summary_lines(found, width=80, verbosity=1)]
+    assert title(found) == "cpg: 3 gates, 1 failed, 2 inconclusive"
 
 
 def test_forecasts_of_several_kinds_have_headings_of_their_own():
@@ -193,8 +160,14 @@ def test_forecasts_of_several_kinds_have_headings_of_their_own():
 
 
 def test_a_comment_has_a_table_for_each_set_of_columns():
-    found, shown_of = written()
-    text = markdown(found, shown_of=shown_of)
+    ledger = Ledger()
+    for name, outcome, ruling, card in (
+        ("a", "failed", INACCURATE, ERROR),
+        ("b", "passed", UNCLEAR, OTHER),
+    ):
+        found = replace(FOUND, ruling=ruling, reason=ruling.reason, shown=card)
+        ledger.note(name, Entry(outcome=outcome, judgements=(found,)))
+    text = markdown(Session.of(ledger, PROVENANCE, SessionEnd(exit_code=1)))
     for line in (
         "|  | gate | error | 95% CI | limit | verdict |",
         "| ❌ | `a` | 0.31 | [0.25,0.38] | 0.10 | INACCURATE |",

@@ -4,8 +4,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from fakes import PROVENANCE, first, judged, result_of
-from rendered import shown_of
+from fakes import first, judged, result_of
 from usual_settings import usual_settings
 
 from pytest_cpg import Verdict
@@ -28,9 +27,8 @@ from pytest_cpg.render.page_view import page_view
 from pytest_cpg.render.progress import LiveLine, SentLine, Watch
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.summary import summary_lines, title
-from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger, dump, load
-from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.session import Session
 from pytest_cpg.stats.sequential import paired_statistic
 
 BAD = result_of(first(150, 150), first(0, 150), first(10, 150))
@@ -266,7 +264,7 @@ def ledger_of(**gates):
 
 
 def shown(ledger, **options):
-    return [line.text for line in summary_lines(ledger, **{"width": 80, **options})]
+    return [line.text for line in summary_lines(Session.of(ledger), **{"width": 80, **options})]
 
 
 def test_the_summary_has_the_best_first_in_groups():
@@ -312,7 +310,7 @@ def test_a_gate_that_did_not_report_is_named_and_counted():
         " A drop below 0.14 may pass; larger ones fail 4 times in 5.",
         " 1 of 2 gates reported",
     ]
-    assert title(ledger) == "cpg: 2 gates, 1 not reported, 1 passed"
+    assert title(Session.of(ledger)) == "cpg: 2 gates, 1 not reported, 1 passed"
 
 
 def test_the_summary_says_what_gates_that_passed_could_not_have_seen():
@@ -363,8 +361,7 @@ def test_a_comparison_is_marked_alike_in_every_report():
     ledger = ledger_of()
     ledger.note("a", Entry(outcome="failed", judgements=judgements))
     marks = sorted(line.split()[:2] for line in shown(ledger) if line[3:4] == "a")
-    written = document(ledger, PROVENANCE, SessionEnd(exit_code=1))
-    (view,) = page_view(written, shown_of).gates
+    (view,) = page_view(Session.of(ledger)).gates
     states = ["inconclusive", "passed", "failed"]
     assert marks == [[".", "a"], ["?", "a"], ["F", "a"]]
     assert [one.state for one in view.comparisons] == states
@@ -411,11 +408,11 @@ def test_parameters_may_hold_what_divides_a_name():
 
 
 def test_the_heading_counts_what_is_not_green():
-    assert title(ledger_of(a=("passed", GOOD))) == "cpg: 1 gate passed"
+    assert title(Session.of(ledger_of(a=("passed", GOOD)))) == "cpg: 1 gate passed"
     mixed = ledger_of(a=("failed", BAD), b=("error",), c=("skipped",), d=("passed", GOOD))
-    assert title(mixed) == "cpg: 4 gates, 1 failed, 1 in error, 1 skipped, 1 passed"
+    assert title(Session.of(mixed)) == "cpg: 4 gates, 1 failed, 1 in error, 1 skipped, 1 passed"
     open_gate = ledger_of(a=("passed", OPEN), b=("xfailed", BAD))
-    assert title(open_gate) == "cpg: 2 gates, 1 failed as expected, 1 inconclusive"
+    assert title(Session.of(open_gate)) == "cpg: 2 gates, 1 failed as expected, 1 inconclusive"
 
 
 def test_the_worst_phase_of_a_test_decides_and_keeps_the_measurement():
@@ -538,7 +535,7 @@ def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():
     ledger = Ledger()
     kept = judged(DROPPED)
     ledger.note("gate", Entry(outcome="passed", judgements=(kept,)))
-    said = " ".join(line.text.strip() for line in summary_lines(ledger, width=80))
+    said = " ".join(line.text.strip() for line in summary_lines(Session.of(ledger), width=80))
     assert f"perturbation {shown}" in said
 
 

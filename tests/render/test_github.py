@@ -14,7 +14,7 @@ from pytest_cpg.render.github import Location
 from pytest_cpg.render.markdown import MARKER
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
-from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.session import Session, SessionEnd
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 OPEN = result_of(first(47, 50), first(43, 50))
@@ -31,7 +31,7 @@ def session(gates, *findings):
         if entry is not None:
             ledger.note(gate, entry)
     ledger.findings = findings
-    return document(ledger, PROVENANCE, SessionEnd(exit_code=1))
+    return document(Session.of(ledger, PROVENANCE, SessionEnd(exit_code=1)))
 
 
 def short_of(gate):

@@ -275,10 +275,10 @@ def test_a_film_has_as_many_pictures_as_there_is_room_for(tmp_path, width, shown
 
 @pytest.mark.parametrize("width", [390, 1100])
 def test_nothing_is_wider_than_the_window(tmp_path, width):
-    mine, read_other = other_gate(0.32)
+    mine, kinds_of_other = other_gate(0.32)
     document = {**DOCUMENT, "gates": [*DOCUMENT["gates"], mine]}
     told, console = read(
-        html_page([document, document], shown_of=read_other),
+        html_page([document, document], kinds=kinds_of_other),
         """
         for (const one of find("details")) one.open = true;
         await pause();

@@ -14,17 +14,17 @@ import pytest
 from documents import gate, large, measured, session
 from fakes import drift_since, first, result_of
 from other_kind import other_gate
-from rendered import html_page, session_of, shown_of
+from rendered import html_page, past, session_of
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.card import Card, Ruling, Severity, Table
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.render import html_page as renderer
-from pytest_cpg.render.comment_rows import rows_by_gate
 from pytest_cpg.render.page_view import MANY
 from pytest_cpg.report.history import History
-from pytest_cpg.report.ledger import Judgement
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger
+from pytest_cpg.report.session import Session
 
 GATE = "tests/test_wm.py::test_gate[walker]"
 BAD = measured(0.96, 0.5, seed=1)
@@ -139,10 +139,10 @@ def test_the_policy_allows_this_style_and_this_script_and_nothing_else():
 
 
 def test_a_gate_of_a_kind_that_the_page_never_heard_of_is_shown_like_any_other():
-    mine, read = other_gate(0.32)
+    mine, kinds = other_gate(0.32)
     earlier, _ = other_gate(0.21)
     documents = [session(earlier), session(mine, gate(GATE, BAD))]
-    page = Page(html_page(documents, shown_of=read))
+    page = Page(html_page(documents, kinds=kinds))
     for part in (
         "Error 0.32. Failed: the error is above its limit.",
         "The model is wrong by more than its limit.",
@@ -169,8 +169,8 @@ def test_a_gate_of_a_kind_that_the_page_never_heard_of_is_shown_like_any_other()
 
 
 def test_a_page_without_any_share_has_no_axis_of_shares():
-    mine, read = other_gate(0.32)
-    page = Page(html_page([session(mine)], shown_of=read))
+    mine, kinds = other_gate(0.32)
+    page = Page(html_page([session(mine)], kinds=kinds))
     assert "A loss of +0.32 [+0.22, +0.42] of error. In brackets, its 90% interval." in page.text
     assert "right of zero" not in page.text
     assert classes_of(page, "forest") == ["forest bad own"]
@@ -183,7 +183,6 @@ def classes_of(page, first):
 
 
 def test_a_card_that_shows_nothing_but_its_table_makes_a_row_and_a_section():
-    mine, _ = other_gate(0.32)
     bare = Card(headline="done", size="", cells={}, table=Table(name="", columns=(), rows=()))
     ruling = Ruling(label="FINE", severity=Severity.GOOD)
     shown = Judgement(
@@ -193,7 +192,8 @@ def test_a_card_that_shows_nothing_but_its_table_makes_a_row_and_a_section():
         reason="the error is above its limit",
         shown=bare,
     )
-    page = Page(html_page([session(mine)], shown_of=lambda one: shown))
+    ledger = Ledger(entries={GATE: Entry(outcome="failed", judgements=(shown,))})
+    page = Page(renderer.html_page(Session.of(ledger)))
     assert "Done. Failed: the error is above its limit." in page.text
     assert "right of zero" not in page.text
     assert "Facts" not in page.text
@@ -217,9 +217,8 @@ def test_a_page_says_when_and_of_which_commit_where_that_is_known():
     assert "The session before: Learned success rate" in page.text
     assert "2 sessions. Bars are 95% intervals." in page.text
     assert "commit" not in page.text[: page.text.index("Worst first.")]
-    history = History((session_of(bare, shown_of),))
-    dated = replace(history.sessions[0], date="2026-11-23T07:51:02.123456+00:00")
-    text = renderer.html_page(bare, shown_of=shown_of, history=History((dated,)))
+    dated = replace(past(bare), date="2026-11-23T07:51:02.123456+00:00")
+    text = renderer.html_page(replace(session_of(bare), history=History((dated,))))
     assert "pytest-cpg 2026-11-23 07:51 UTC 1 gate" in " ".join(
         re.sub("<[^>]+>", " ", text[text.index('class="run"') + 12 :]).split()
     )
@@ -390,7 +389,7 @@ def test_the_worst_gate_stands_first_on_the_page_and_in_the_comment():
     rows = re.findall(r"(good|open|small|large|gone)(?:planning gap|not reported)", text)
     assert rows == ["gone", "large", "small", "open", "good"]
     assert "<h1>large: " in re.sub(r"<h1[^>]*>", "<h1>", html_page([document])), "what is measured"
-    listed = [rows[0].gate["id"] for rows in rows_by_gate(document, shown_of)]
+    listed = [rows[0].gate.id for rows in session_of(document).rows_worst_first()]
     assert listed == [f"t::test_{name}" for name in rows]
 
 

@@ -7,16 +7,16 @@ import pytest
 from fakes import PROVENANCE, drift_since, first, judged, result_of
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from rendered import markdown, shown_of
+from rendered import markdown
 
 from pytest_cpg.episodes.perturbations import DropActions
+from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import Cause, Command
 from pytest_cpg.gates.notation import fitted_names, one_line
-from pytest_cpg.render import markdown as comment
 from pytest_cpg.render.markdown import MARKER
-from pytest_cpg.report.document import document
+from pytest_cpg.report.document import document, session_in
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
-from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.session import Session, SessionEnd
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
 GOOD = result_of(first(100, 100), first(100, 100))
@@ -63,15 +63,14 @@ def text_of(gates, findings=(), provenance=PROVENANCE, end=GREEN, *, page="", ca
     ledger.findings = tuple(findings)
     for name, value in more.items():
         setattr(ledger, name, value)
-    written = document(ledger, provenance, end)
+    for gate, found in ledger.entries.items() if card else ():
+        shown = [replace(one, shown=replace(one.card, **card)) for one in found.judgements]
+        ledger.entries[gate] = replace(found, judgements=tuple(shown))
+    session = Session.of(ledger, provenance, end)
     if card is None:
-        return markdown(written, page=page)
-
-    def with_card(comparison):
-        found = shown_of(comparison)
-        return replace(found, shown=replace(found.card, **card))
-
-    return comment.markdown(written, shown_of=with_card)
+        # As a report has it.
+        session = session_in(document(session), GATES)
+    return markdown(session, page=page)
 
 
 def rows(text):

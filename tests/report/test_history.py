@@ -7,7 +7,7 @@ from documents import gate, measured, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendered import html_page as page_of_documents
-from rendered import session_of, shown_of
+from rendered import past, session_of
 
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates import GATES
@@ -99,7 +99,7 @@ def test_a_report_is_a_session_of_a_history(tmp_path, path):
     (tmp_path / "one.json").write_text(json.dumps(report, indent=2), encoding="utf-8")
     earlier, last = sessions_in(path, tmp_path / "one.json")
     assert (earlier.commit, last.commit) == ("c0", "3f2c1e9-dirty")
-    shown = shown_of(report["gates"][0]["comparisons"][0])
+    (shown,) = (one.judgement for one in session_of(report).comparisons)
     assert last.comparisons == {GATE: Found.of(shown.ruling, shown.card)}
     assert last.comparisons[GATE].severity == "bad"
 
@@ -193,7 +193,7 @@ def test_a_sparkline_begins_anew_with_another_design():
 
 def test_a_check_is_no_session_to_compare_with():
     report = session(gate(GATE, replace(measured(0.9, 0.5), is_aa=True)))
-    assert session_of(report, shown_of).comparisons == {}
+    assert past(report).comparisons == {}
 
 
 def places(value, place=()):
@@ -205,7 +205,7 @@ def places(value, place=()):
 
 WRONG = [None, 0, -1, 7.5, 1e308, -1e308, True, "", "x", [], [1], {}, [[]], {"a": 1}, [2, 2]]
 REPORT = session(gate(GATE, measured(0.9, 0.5)))
-LINE = {"schema": 1, **encode(session_of(REPORT, shown_of))}
+LINE = {"schema": 1, **encode(past(REPORT))}
 
 
 @settings(max_examples=60, deadline=None)
@@ -221,18 +221,18 @@ def test_a_line_is_left_out_or_can_be_drawn_whatever_happened_to_it(data, tmp_pa
     path = tmp_path_factory.getbasetemp() / "any-history"
     path.write_text(json.dumps(line) + "\n", encoding="utf-8")
     history, _ = read([path], GATES)
-    sessions = (*history.sessions, session_of(REPORT, shown_of))
+    sessions = (*history.sessions, past(REPORT))
     assert len(History(sessions).points(GATE)) >= 1
     assert all(0 <= height <= 1 for height in History(sessions).heights(GATE))
-    html_page(REPORT, shown_of=shown_of, history=History(sessions))
+    html_page(replace(session_of(REPORT), history=History(sessions)))
 
 
 def test_the_same_sessions_make_the_same_page_from_reports_and_from_lines(path, tmp_path):
     pytest.importorskip("jinja2")
     old = session(gate(GATE, measured(0.9, 0.8)), revision="1111111")
     for one in (old, REPORT):
-        append(path, session_of(one, shown_of))
+        append(path, past(one))
     history = History(sessions_in(path))
-    page = html_page(REPORT, shown_of=shown_of, history=history)
+    page = html_page(replace(session_of(REPORT), history=history))
     assert page == page_of_documents([old, REPORT])
     assert "1111111" in page

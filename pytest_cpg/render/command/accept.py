@@ -15,9 +15,8 @@ from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
 from pytest_cpg.report.baseline_findings import accept
-from pytest_cpg.report.document import commit_of, ledger_of, read
-from pytest_cpg.report.ledger import Ledger
-from pytest_cpg.report.outcomes import WORDS, is_cut_short
+from pytest_cpg.report.document import read
+from pytest_cpg.report.session import WORDS, Session
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -47,30 +46,28 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
     kinds = kinds_of(arguments)
-    document = read(arguments.report, kinds)
-    is_dirty = bool(document["provenance"]["dirty"])
-    ledger = ledger_of(document, kinds)
-    if not ledger.gates:
+    session = read(arguments.report, kinds)
+    is_dirty = bool(session.provenance.dirty)
+    if not session.gates:
         raise FileError(
             f"{arguments.report} has no gate to accept. Measure some: pytest --cpg-json=report.json"
         )
     findings = accept(
-        ledger,
+        session,
         arguments.baseline or project_here().baseline,
         kinds,
         root=Path.cwd(),
         state=GitState(
-            commit_of(document),
+            session.commit,
             dirty=("changes in the tree that was measured",) if is_dirty else (),
             note="the report names no commit",
         ),
         is_forced=arguments.is_forced,
         in_ci=is_in_ci(),
     )
-    findings += _unmeasured(ledger, is_forced=arguments.is_forced)
-    session = document["session"]
-    if is_cut_short(session["exit_code"]):
-        text = f"baseline: the session ended early ({session['outcome']}), so gates may be missing"
+    findings += _unmeasured(session, is_forced=arguments.is_forced)
+    if session.end.is_cut_short:
+        text = f"baseline: the session ended early ({session.outcome}), so gates may be missing"
         findings.append(Finding(text, fails=not arguments.is_forced))
     lines = [
         line
@@ -82,12 +79,12 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     return lines, int(any(found.fails for found in findings))
 
 
-def _unmeasured(ledger: Ledger, *, is_forced: bool) -> Iterator[Finding]:
+def _unmeasured(session: Session, *, is_forced: bool) -> Iterator[Finding]:
     """Yield which gates did not pass and have no result, so that there is none to accept."""
-    ended = dict.fromkeys(ledger.missing, "missing") | {
-        gate: entry.outcome
-        for gate, entry in ledger.entries.items()
-        if not entry.judgements and (entry.outcome != "passed" or entry.is_hidden)
+    ended = dict.fromkeys(session.missing, "missing") | {
+        gate.id: gate.outcome
+        for gate in session.gates
+        if not gate.comparisons and (gate.outcome != "passed" or gate.entry.is_hidden)
     }
     if ended:
         gates = named([f"{gate} ({WORDS[outcome]})" for gate, outcome in ended.items()])

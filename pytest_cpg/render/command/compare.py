@@ -19,8 +19,9 @@ from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
 from pytest_cpg.render.line import wrapped
 from pytest_cpg.report import baseline
-from pytest_cpg.report.document import commit_of, ledger_of, read
-from pytest_cpg.report.ledger import Kinds, Ledger, Reported
+from pytest_cpg.report.document import read
+from pytest_cpg.report.ledger import Kinds
+from pytest_cpg.report.session import Comparison, Session
 
 # What needs an eye stands next to the prompt.
 _WORSE = (Label.MISSING, Label.INCOMPARABLE, Label.REGRESSED)
@@ -54,31 +55,32 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     if arguments.before is None and not before.exists():
         raise FileError(f"there is no baseline {before}. Write one: pytest-cpg accept REPORT")
     commit, accepted = _accepted(before, kinds)
-    document = read(arguments.after, kinds)
-    ledger = ledger_of(document, kinds)
+    session = read(arguments.after, kinds)
     changes = [
         _Change(one.name, drift.label, drift.text)
-        for one in ledger.reported
+        for one in session.comparisons
         if (drift := _drift(one, accepted)) is not None
     ]
     compared = {change.gate for change in changes}
     changes += [
-        _Change(name, Label.MISSING, _why_missing(name, ledger))
+        _Change(name, Label.MISSING, _why_missing(name, session))
         for name in baseline.missing(
-            baseline.Baseline(gates=accepted), {*ledger.deselected, *compared}, measured=compared
+            baseline.Baseline(gates=accepted), {*session.deselected, *compared}, measured=compared
         )
     ]
     if not changes:
         raise FileError(f"{arguments.after} has no gate to compare. Measure some: {_MEASURE}")
     changes.sort(key=lambda change: _ORDER.index(change.label))
     is_worse = any(change.label in _WORSE for change in changes)
-    return _lines(changes, commit, commit_of(document)), int(is_worse)
+    return _lines(changes, commit, session.commit), int(is_worse)
 
 
-def _why_missing(name: str, ledger: Ledger) -> str:
-    if name in ledger.entries:
-        return f"made no comparison: {ledger.entries[name].found}"
-    return "did not report" if name in ledger.expected else "not in the later report"
+def _why_missing(name: str, session: Session) -> str:
+    gate = next((gate for gate in session.gates if gate.id == name), None)
+    if gate is None:
+        return "not in the later report"
+    is_missing = gate.outcome == "missing"
+    return "did not report" if is_missing else f"made no comparison: {gate.entry.found}"
 
 
 def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult]]:
@@ -86,8 +88,8 @@ def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult]]:
     if _is_baseline(path):
         found = baseline.load(path, kinds)
         return f"the baseline {path}", {} if found is None else found.gates
-    document = read(path, kinds)
-    commit = commit_of(document)
+    session = read(path, kinds)
+    commit = session.commit
     kept = {
         one.name: KeptResult.of(
             one.name,
@@ -95,7 +97,7 @@ def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult]]:
             ask(one.judgement.kind, "entry", one.judgement.result),
             commit=commit,
         )
-        for one in ledger_of(document, kinds).reported
+        for one in session.comparisons
         if _is_compared(one)
     }
     return commit, kept
@@ -111,11 +113,11 @@ def _is_baseline(path: Path) -> bool:
         return False
 
 
-def _is_compared(one: Reported) -> bool:
+def _is_compared(one: Comparison) -> bool:
     return has(one.judgement.kind, Baselined) and not one.judgement.ruling.check
 
 
-def _drift(one: Reported, accepted: Mapping[str, KeptResult]) -> Drift | None:
+def _drift(one: Comparison, accepted: Mapping[str, KeptResult]) -> Drift | None:
     if not _is_compared(one):
         return None
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_cpg.machine.files import FileError
@@ -11,7 +11,7 @@ from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
 from pytest_cpg.render.report_files import ReportFiles, write_page
-from pytest_cpg.report.document import judgement_of, read
+from pytest_cpg.report.document import read
 from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import read as read_history
 
@@ -42,13 +42,8 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     kinds = kinds_of(arguments)
     last = read(arguments.reports[-1], kinds)
     history, faults = read_history(arguments.reports, kinds)
-    files = ReportFiles(
-        html=output,
-        history=_without_repetition(history),
-        shown_of=partial(judgement_of, kinds=kinds),
-        root=project_here().root,
-    )
-    write_page(output, last, files)
+    session = replace(last, history=_without_repetition(history))
+    write_page(output, session, ReportFiles(root=project_here().root))
     return [*faults, f"written: {output}"], UNUSABLE if faults else 0
 
 

@@ -14,9 +14,9 @@ from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.sparkline import has_blocks
 from pytest_cpg.render.summary import summary_lines, title
-from pytest_cpg.report.document import ledger_of, read
-from pytest_cpg.report.ledger import Judgement, Ledger
-from pytest_cpg.report.outcomes import besides_gates
+from pytest_cpg.report.document import read
+from pytest_cpg.report.ledger import Judgement
+from pytest_cpg.report.session import Session
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -30,22 +30,22 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
     kinds = kinds_of(arguments)
-    document = read(arguments.report, kinds)
-    ledger = ledger_of(document, kinds)
+    session = read(arguments.report, kinds)
     verbosity = arguments.verbose - arguments.quiet
-    lines = list(_sections(ledger, verbosity))
-    lines += [_heading("-", title(ledger, seconds=document["session"].get("seconds")))]
-    lines += [line.text for line in summary_lines(ledger, width=width(), verbosity=verbosity)]
-    lines += [f" {text}" for text in besides_gates(document["session"])]
+    lines = list(_sections(session, verbosity))
+    lines += [_heading("-", title(session, seconds=session.end.seconds))]
+    lines += [line.text for line in summary_lines(session, width=width(), verbosity=verbosity)]
+    lines += [f" {text}" for text in session.end.besides_gates]
     return lines, 0
 
 
-def _sections(ledger: Ledger, verbosity: int) -> Iterator[str]:
-    for gate, entry in ledger.entries.items():
-        if not entry.fails:
+def _sections(session: Session, verbosity: int) -> Iterator[str]:
+    for gate in session.gates:
+        entry = gate.entry
+        if gate.outcome not in ("failed", "error"):
             continue
         shown = [one for one in entry.judgements if one.reason is not None] or entry.judgements
-        yield _heading("_", gate)
+        yield _heading("_", gate.id)
         # What a comparison failed for is in its section.
         yield from filter(None, [wrapped(entry.detail)])
         for judgement in shown:

@@ -1,0 +1,375 @@
+"""Session: what the gates of a session found, as every reader gets it.
+
+It is made from the ledger of a session that has just ended, or from its report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_cpg.gates.card import Card, Severity, comparison_name
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.finding import Compared, Finding
+from pytest_cpg.gates.notation import fitted_names
+from pytest_cpg.report.history import NO_HISTORY, History
+from pytest_cpg.report.ledger import Entry, Judgement, Ledger
+from pytest_cpg.report.provenance import UNKNOWN, Provenance
+
+# Every way in which a gate can end, as it is written everywhere, from worst to best.
+WORDS: Mapping[str, str] = {
+    "failed": "failed",
+    "error": "in error",
+    "missing": "not reported",
+    "xfailed": "failed as expected",
+    "inconclusive": "inconclusive",
+    "skipped": "skipped",
+    "measured": "measured",
+    "passed": "passed",
+}
+# For these the session fails.
+FAILING = ("failed", "error", "missing")
+# From worst to best: a gate that measured nothing says nothing of its model.
+_WORST_FIRST = ("missing", "error", *(one for one in WORDS if one not in ("missing", "error")))
+# What stands in the place of a label.
+_UNJUDGED = {"failed": "FAILED", "error": "ERROR", "missing": "NOT REPORTED"}
+# pytest's own words for the exit codes that do not depend on any test.
+_STOPPED = {2: "interrupted", 3: "internal error", 4: "usage error"}
+# pytest's exit code where no test was collected.
+_EMPTY = 5
+# Names are cut by whoever writes them.
+_ANY_WIDTH = 10**9
+_ERROR = re.compile(r"^E +([\w.]+(?:: .*)?)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnd:
+    """How a session ended, besides what its gates found.
+
+    Attributes
+    ----------
+    exit_code : int
+        pytest's: 0 where everything passed.
+    uncollected : mapping
+        What went wrong in one line, by the id of the file or test that was not collected.
+    seconds : float or None
+        How long it took; None where nobody measured it.
+    """
+
+    exit_code: int = 0
+    failed_tests: int = 0
+    seconds: float | None = None
+    uncollected: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether pytest ended the session before every test was run."""
+        return self.exit_code in _STOPPED
+
+    @property
+    def besides_gates(self) -> list[str]:
+        """What the session had besides its gates, for the line that counts those.
+
+        >>> SessionEnd(exit_code=1, failed_tests=2).besides_gates
+        ['2 other tests failed', 'exit code 1']
+        """
+        failed, code = self.failed_tests, self.exit_code
+        counts = [f"{failed} other test{'s'[: failed != 1]} failed"] if failed else []
+        counts += [f"{len(self.uncollected)} not collected"] if self.uncollected else []
+        return counts + ([f"exit code {code}"] if code else [])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One comparison of a gate.
+
+    Attributes
+    ----------
+    gate, name : str
+        The gate's id, and the comparison's own.
+    number : int
+        Among those of its gate, from 1.
+    outcome : str
+        How its test ended.
+    state : str
+        One of `WORDS`; its test may have failed for another comparison.
+    """
+
+    gate: str
+    name: str
+    number: int
+    outcome: str
+    state: str
+    judgement: Judgement
+
+    @property
+    def compared(self) -> Compared:
+        """What a kind needs to know of it."""
+        one = self.judgement
+        is_excused = self.outcome == "xfailed"
+        return Compared(self.gate, self.name, one.result, one.max_verdict, is_excused=is_excused)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One gate, and how it ended.
+
+    Attributes
+    ----------
+    place : int
+        In the session, from 1.
+    outcome : str
+        How its test ended; "missing" where it did not report.
+    state : str
+        One of `WORDS`.
+    """
+
+    id: str
+    place: int
+    outcome: str
+    state: str
+    entry: Entry
+    seconds: float | None = None
+    comparisons: tuple[Comparison, ...] = ()
+
+    @classmethod
+    def of(cls, gate: str, place: int, outcome: str, entry: Entry, seconds: float | None) -> Gate:
+        """Return a gate whose comparisons ended as its test, unless another one is to blame."""
+        judgements = entry.judgements
+        is_blamed = outcome == "failed" and any(one.reason is not None for one in judgements)
+        return cls(
+            id=gate,
+            place=place,
+            outcome=outcome,
+            state=state_of(outcome, [one.ruling.severity for one in judgements]),
+            entry=entry,
+            seconds=seconds,
+            comparisons=tuple(
+                Comparison(
+                    gate=gate,
+                    outcome=outcome,
+                    name=comparison_name(gate, number),
+                    number=number,
+                    state=state_of(
+                        "passed" if is_blamed and one.reason is None else outcome,
+                        [one.ruling.severity],
+                    ),
+                    judgement=one,
+                )
+                for number, one in enumerate(judgements, 1)
+            ),
+        )
+
+    def rows(self, name: str) -> tuple[Row, ...]:
+        """Return a row for each comparison, or one for a gate that made none, under this name."""
+        rows = (Row(self, name + one.name.removeprefix(self.id), one) for one in self.comparisons)
+        return tuple(rows) or (Row(self, name),)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One comparison of a gate, or a gate that made none.
+
+    Attributes
+    ----------
+    name : str
+        As short as a reader lists it.
+    """
+
+    gate: Gate
+    name: str
+    comparison: Comparison | None = None
+
+    @property
+    def state(self) -> str:
+        """How it ended, one of `WORDS`."""
+        return self.gate.state if self.comparison is None else self.comparison.state
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """What was measured."""
+        return None if self.comparison is None else self.comparison.judgement
+
+    @property
+    def card(self) -> Card | None:
+        """What its result looks like."""
+        return self.judgement.card if self.judgement else None
+
+    @property
+    def drift(self) -> Drift | None:
+        """How it stands to the baseline."""
+        return self.judgement.drift if self.judgement else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the test fails for it."""
+        return self.judgement.reason if self.judgement else None
+
+    @property
+    def fails(self) -> bool:
+        """Whether its gate fails for it."""
+        return self.state in FAILING
+
+    @property
+    def badness(self) -> tuple[float, ...]:
+        """What puts the worst first."""
+        return _badness(self.state, [self.judgement] if self.judgement else [])
+
+    def why(self, *, is_brief: bool = False) -> str:
+        """Return why the gate ended so, as far as this tells; empty where it passed.
+
+        Of an error where there is little room its first sentence.
+        """
+        detail = self.gate.entry.detail
+        reasons = (self.reason, gist(detail) if is_brief else detail)
+        by_itself = "the test failed by itself; its log says how" * (self.state == "failed")
+        return ". ".join(filter(None, reasons)) or by_itself
+
+    @property
+    def unjudged(self) -> str:
+        """What stands in the place of a verdict where there is none."""
+        return _UNJUDGED.get(self.state, self.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What a session found.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+        What the gates say together.
+    version : str or None
+        Of the pytest-cpg that ran it.
+    history : History
+        What earlier sessions found and, last, this one; empty where that is not known.
+    is_resumable : bool
+        Whether gates that did not report go on where they were interrupted.
+    """
+
+    gates: tuple[Gate, ...]
+    findings: tuple[Finding, ...] = ()
+    deselected: tuple[str, ...] = ()
+    end: SessionEnd = SessionEnd()
+    provenance: Provenance = UNKNOWN
+    version: str | None = None
+    history: History = NO_HISTORY
+    is_resumable: bool = False
+
+    @classmethod
+    def of(
+        cls, ledger: Ledger, provenance: Provenance = UNKNOWN, end: SessionEnd | None = None
+    ) -> Session:
+        """Return what a ledger holds, in its order."""
+        missing = ledger.missing
+        return cls(
+            gates=tuple(
+                Gate.of(
+                    gate,
+                    place,
+                    "missing" if entry is None else entry.outcome,
+                    entry or Entry.missing(ledger.running.get(gate, "did not report")),
+                    ledger.seconds.get(gate),
+                )
+                for place, gate in enumerate(ledger.gates, 1)
+                for entry in [ledger.entries.get(gate)]
+            ),
+            findings=ledger.findings,
+            deselected=tuple(ledger.deselected),
+            end=end or SessionEnd(),
+            provenance=provenance,
+            version=provenance.packages.get("pytest-cpg"),
+            history=ledger.history,
+            is_resumable=ledger.are_workers_cut or not ledger.resumable.isdisjoint(missing),
+        )
+
+    @property
+    def commit(self) -> str:
+        """The commit that was measured, as the baseline keeps it."""
+        return f"{self.provenance.revision or ''}{'-dirty' * bool(self.provenance.dirty)}"
+
+    @property
+    def comparisons(self) -> Iterator[Comparison]:
+        """Every comparison that was reported."""
+        return (one for gate in self.gates for one in gate.comparisons)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Ids of gates that did not report."""
+        return tuple(gate.id for gate in self.gates if gate.outcome == "missing")
+
+    @property
+    def fails(self) -> bool:
+        """Whether a gate failed or was not judged, or the gates fail together."""
+        is_failing = any(gate.outcome in FAILING for gate in self.gates)
+        return is_failing or any(one.fails for one in self.findings)
+
+    @property
+    def outcome(self) -> str:
+        """How it ended: "passed" only where pytest says so and a gate measured."""
+        code = self.end.exit_code
+        if self.end.is_cut_short:
+            return _STOPPED[code]
+        if self.fails or code not in (0, _EMPTY):
+            return "failed"
+        is_measured = any(gate.entry.judgements or gate.entry.measurements for gate in self.gates)
+        return "passed" if is_measured and code == 0 else "nothing measured"
+
+    @property
+    def worst_first(self) -> list[Gate]:
+        """All gates: by how they ended, how bad that is, and how much each loses."""
+        return sorted(self.gates, key=lambda gate: _badness(gate.state, gate.entry.judgements))
+
+    def rows_worst_first(self) -> list[tuple[Row, ...]]:
+        """Return the rows of each gate, without their file where all are told apart so."""
+        names = fitted_names(tuple(gate.id for gate in self.gates), _ANY_WIDTH, shares=False).of
+        return [gate.rows(names[gate.id]) for gate in self.worst_first]
+
+
+def state_of(outcome: str, severities: Iterable[Severity]) -> str:
+    """Return how a gate ended: as its test, but for a passed one that judged or settled nothing.
+
+    >>> state_of("passed", [Severity.GOOD, Severity.UNSURE]), state_of("passed", [])
+    ('inconclusive', 'measured')
+    """
+    severities = [*severities]
+    if outcome != "passed" or not severities:
+        return "measured" if outcome == "passed" else outcome
+    is_open = any(one in (Severity.UNSURE, Severity.BLIND) for one in severities)
+    return "inconclusive" if is_open else outcome
+
+
+def _badness(state: str, judgements: Sequence[Judgement]) -> tuple[float, ...]:
+    effects = [one.card.effect for one in judgements if one.card.effect is not None]
+    losses = [effect.found.estimate for effect in effects if effect.is_share]
+    is_regressed = any(one.drift and one.drift.label is Label.REGRESSED for one in judgements)
+    return (
+        _WORST_FIRST.index(state),
+        bool(judgements),
+        -max((one.ruling.severity for one in judgements), default=Severity.GOOD),
+        not is_regressed,
+        -max(losses, default=float("-inf")),
+    )
+
+
+def error_in(text: str) -> str:
+    r"""Return the line of a failure's text that names the error; of a message its first part.
+
+    >>> error_in("ImportError while importing:\n  import x\nE   ImportError: no x\n")
+    'ImportError: no x'
+    >>> error_in("test_a.py: no task named\n'pukc'.\n\nMore of it.")
+    "test_a.py: no task named 'pukc'."
+    """
+    found = _ERROR.search(text)
+    message = " ".join(text.strip().partition("\n\n")[0].split())
+    return found[1] if found else message or "no reason was given"
+
+
+def gist(detail: str) -> str:
+    """Return the first sentence of why a gate ended so, for where all of it has no room.
+
+    >>> gist("error in setup: TaskError: no task is named 'pukc'. Built in: puck, track.")
+    "TaskError: no task is named 'pukc'"
+    """
+    return detail.removeprefix("error in setup: ").partition(". ")[0].rstrip(".")
