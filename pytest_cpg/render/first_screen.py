@@ -11,9 +11,9 @@ from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.drift import Drift, Label, revision
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.figures import Plot
-from pytest_cpg.render.gate_view import ComparisonView, GateView, Tone
-from pytest_cpg.render.page_view import PageView
-from pytest_cpg.report.session import FAILING, Session, gist
+from pytest_cpg.render.forest import effect_text
+from pytest_cpg.render.page import Followed, Page, Tone, commands_of, detail_of, reasons_of, tone_of
+from pytest_cpg.report.session import FAILING, Comparison, Gate, gist
 
 _MOST_NAMED = 5
 # What is said of the gates beside the worst one, by how they ended.
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     name: str
     strong: str = ""
     text: str = ""
-    gates: tuple[GateView, ...] = ()
+    gates: tuple[Gate, ...] = ()
     more: int = 0
 
 
@@ -53,39 +53,39 @@ class FirstScreen:
     command: Command | None
 
 
-def first_screen(page: PageView, session: Session) -> FirstScreen:
+def first_screen(page: Page) -> FirstScreen:
     """Return what answers the first questions about a session."""
-    loud = [gate for gate in page.gates if not gate.is_quiet]
     # Of those that fail one that measured something, which says more than that nothing was.
     worst = min(
-        loud, key=lambda gate: (gate.state not in FAILING, not gate.comparisons), default=None
+        page.loud, key=lambda gate: (gate.state not in FAILING, not gate.comparisons), default=None
     )
     shown = _worst_comparison(worst)
     is_failing = worst is not None and worst.state in FAILING
     cause = shown.card.cause if shown is not None else None
+    followed = page.followed.get(shown.name) if shown is not None else None
     return FirstScreen(
         tally=tuple(_tally(page.gates)),
-        headline=_headline(page, session, worst, shown),
+        headline=_headline(page, worst, shown),
         cause=cause.name if cause is not None and is_failing and cause.advice else "",
-        tone=worst.tone if worst is not None and is_failing else _tone(session),
-        answers=tuple(_answers(page, session, loud, shown)),
-        plot=shown.history.plot if shown is not None and shown.history is not None else None,
-        command=next(iter(shown.commands), None) if shown is not None else None,
+        tone=tone_of(worst) if worst is not None and is_failing else _tone(page.session.outcome),
+        answers=tuple(_answers(page, worst, shown)),
+        plot=followed.plot if followed is not None else None,
+        command=next(iter(commands_of(shown)), None) if shown is not None else None,
     )
 
 
-def _worst_comparison(gate: GateView | None) -> ComparisonView | None:
+def _worst_comparison(gate: Gate | None) -> Comparison | None:
     """Return the comparison that a gate is to be looked at for."""
     if gate is None or not gate.comparisons:
         return None
     return next((one for one in gate.comparisons if one.state == gate.state), gate.comparisons[0])
 
 
-def _tone(session: Session) -> Tone:
-    return "good" if session.outcome == "passed" else "bad"
+def _tone(outcome: str) -> Tone:
+    return "good" if outcome == "passed" else "bad"
 
 
-def _tally(gates: Sequence[GateView]) -> Iterator[tuple[Tone, str]]:
+def _tally(gates: Sequence[Gate]) -> Iterator[tuple[Tone, str]]:
     states = Counter(gate.state for gate in gates)
     failing, size = sum(states[state] for state in FAILING), len(gates)
     if failing:
@@ -101,18 +101,13 @@ def _tally(gates: Sequence[GateView]) -> Iterator[tuple[Tone, str]]:
             yield "none", f"{states[state]} {state}"
 
 
-def _headline(
-    page: PageView,
-    session: Session,
-    worst: GateView | None,
-    shown: ComparisonView | None,
-) -> str:
+def _headline(page: Page, worst: Gate | None, shown: Comparison | None) -> str:
     """Return what failed and by how much; where nothing did, how the session ended."""
-    ended = session.outcome
+    ended = page.session.outcome
     if page.check:
         return f"{page.check[:1].upper()}{page.check[1:]} {ended}: no verdicts"
     if worst is not None and worst.state in FAILING:
-        return f"{worst.title}: {_told(worst, shown)}"
+        return f"{page.title(worst.id)}: {_told(worst, shown)}"
     if ended != "passed":
         return f"Session {ended}" if ended in ("failed", "interrupted") else ended.capitalize()
     states = Counter(gate.state for gate in page.gates)
@@ -127,11 +122,11 @@ def _headline(
     return f"{passed} gate{'s'[: passed != 1]} pass{'es' * (passed == 1)}"
 
 
-def _told(gate: GateView, shown: ComparisonView | None) -> str:
+def _told(gate: Gate, shown: Comparison | None) -> str:
     """Return what a gate found, in words."""
     if shown is None:
-        return gist(gate.detail) or gate.state
-    return _went(shown.drift) or shown.card.sentence or shown.card.headline
+        return gist(detail_of(gate)) or gate.state
+    return _went(shown.judgement.drift) or shown.card.sentence or shown.card.headline
 
 
 def _went(drift: Drift | None) -> str:
@@ -141,16 +136,12 @@ def _went(drift: Drift | None) -> str:
     return f"{drift.was} \N{RIGHTWARDS ARROW} {drift.now} since {drift.since}"
 
 
-def _answers(
-    page: PageView,
-    session: Session,
-    loud: Sequence[GateView],
-    shown: ComparisonView | None,
-) -> Iterator[Answer]:
+def _answers(page: Page, worst: Gate | None, shown: Comparison | None) -> Iterator[Answer]:
+    session, loud = page.session, page.loud
     if shown is not None:
-        yield from _of_comparison(shown)
+        yield from _of_comparison(page, shown)
     for states, name in _OTHERS.items():
-        others = [one for one in loud if one.state in states and _is_other(one, shown)]
+        others = [one for one in loud if one.state in states and (shown is None or one != worst)]
         if others:
             more = max(0, len(others) - _MOST_NAMED)
             yield Answer(name, gates=tuple(others[:_MOST_NAMED]), more=more)
@@ -169,33 +160,32 @@ def _answers(
             yield Answer("To know", text=found.text)
 
 
-def _is_other(gate: GateView, shown: ComparisonView | None) -> bool:
-    return shown is None or gate.anchor != shown.anchor
-
-
-def _of_comparison(one: ComparisonView) -> Iterator[Answer]:
+def _of_comparison(page: Page, one: Comparison) -> Iterator[Answer]:
     """Yield what a reader asks of the worst comparison."""
-    card, drift = one.card, one.drift
+    card, drift = one.card, one.judgement.drift
     if card.effect is not None:
         sure = f"In brackets, its {percentage(card.effect.found.level)} interval."
         # What the headline does not say of a gate that was compared.
         told = f"{card.sentence[:1].upper()}{card.sentence[1:]}. " * (_went(drift) != "")
-        yield Answer("How much", f"A loss of {one.effect} {card.effect.unit}.", f"{told}{sure}")
-    before = _before(one)
+        yield Answer(
+            "How much", f"A loss of {effect_text(card.effect)} {card.effect.unit}.", f"{told}{sure}"
+        )
+    before = _before(page.followed.get(one.name))
+    why, advice = reasons_of(one)
     if drift is not None:
         yield Answer("Since when", text=f"{drift.sentence}.{f' {before}' if before else ''}")
     elif before:
         yield Answer("Since when", text=before)
-    if one.why:
-        strong, stop, rest = one.why[0].partition(". ")
+    if why:
+        strong, stop, rest = why[0].partition(". ")
         yield Answer("Why", f"{strong}{stop.strip()}", rest)
-    if one.advice:
-        yield Answer("What to do", text=one.advice[0])
+    if advice:
+        yield Answer("What to do", text=advice[0])
 
 
-def _before(one: ComparisonView) -> str:
+def _before(followed: Followed | None) -> str:
     """Return what the last session before found; empty where none had the same design."""
-    earlier = () if one.history is None else one.history.points[:-1]
+    earlier = () if followed is None else followed.points[:-1]
     before = next((point for point in reversed(earlier) if not point.is_other_design), None)
     if before is None:
         return ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -16,11 +15,19 @@ from typing import Any, NamedTuple
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.drift import revision
 from pytest_cpg.gates.notation import duration, visible
+from pytest_cpg.render.failure import judged
 from pytest_cpg.render.figures import LEFT, SPARK_HEIGHT, SPARK_WIDTH
 from pytest_cpg.render.film_strip import FRAME_HEIGHT, FRAME_WIDTH
 from pytest_cpg.render.first_screen import first_screen
-from pytest_cpg.render.forest import FOREST_WIDTH, SPAN_WIDTH
-from pytest_cpg.render.page_view import PageView, page_view
+from pytest_cpg.render.forest import FOREST_WIDTH, SPAN_WIDTH, bound_bar, effect_text
+from pytest_cpg.render.page import (
+    Page,
+    commands_of,
+    detail_of,
+    label_of,
+    reasons_of,
+    tone_of,
+)
 from pytest_cpg.report.session import WORDS, Session, gist
 
 try:
@@ -46,23 +53,20 @@ def html_page(session: Session, *, root: str = "") -> str:
         The way from the page's folder to the root directory, for links to films: empty or with a
         slash at its end.
     """
-    text = _template().render(_shown(page_view(session), session, root=root))
+    text = _template().render(_shown(Page(session), root=root))
     return visible(text.lstrip())
 
 
 def comparison_page(session: Session) -> str:
-    """Return a session's only comparison as it stands on a page, for a notebook.
-
-    Without commands, as there is no test to run again.
-    """
-    page = page_view(session)
-    macros: Any = _template().make_module(_shown(page, session))
-    (gate,) = page.gates
+    """Return a session's only comparison as it stands on a page, for a notebook."""
+    macros: Any = _template().make_module(_shown(Page(session)))
+    (gate,) = session.gates
     (found,) = gate.comparisons
-    part = macros.comparison(replace(found, commands=()), gate.is_quiet, 1)
-    body = f"{macros.signs()}<p>{macros.chip(found.tone, found.label)}</p>{part}"
+    part = macros.comparison(found, gate)
+    label = label_of(found)
+    body = f"{macros.signs()}<p>{macros.chip(tone_of(found), label)}</p>{part}"
     return visible(
-        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{escape(found.label)}</title>'
+        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{escape(label)}</title>'
         f"<style>{_source('html_page.css')}</style><main>{body}</main></html>"
     )
 
@@ -74,7 +78,8 @@ def _template() -> jinja2.Template:
     return environment.from_string(_source("html_page.html.jinja"))
 
 
-def _shown(page: PageView, session: Session, *, root: str = "") -> dict[str, Any]:
+def _shown(page: Page, *, root: str = "") -> dict[str, Any]:
+    session = page.session
     style, script, has = _source("html_page.css"), _source("html_page.js"), _Has.of(page)
     return {
         "session": session,
@@ -84,12 +89,20 @@ def _shown(page: PageView, session: Session, *, root: str = "") -> dict[str, Any
         "duration": duration,
         "revision_of": revision,
         "page": page,
-        "first": first_screen(page, session),
+        "first": first_screen(page),
         "has": has,
         # Verdict, gate and loss stand in every table.
         "columns": 3 + has.drift + has.history + has.cause,
         "words": WORDS,
         "gist": gist,
+        "tone_of": tone_of,
+        "label_of": label_of,
+        "reasons_of": reasons_of,
+        "commands_of": commands_of,
+        "detail_of": detail_of,
+        "judged": judged,
+        "effect_text": effect_text,
+        "bound_bar": bound_bar,
         "left": LEFT,
         "span_width": SPAN_WIDTH,
         "frame_width": FRAME_WIDTH,
@@ -116,12 +129,12 @@ class _Has(NamedTuple):
     margin: bool
 
     @classmethod
-    def of(cls, page: PageView) -> _Has:
-        rows = list(page.rows)
+    def of(cls, page: Page) -> _Has:
+        rows = page.rows
         effects = [one.card.effect for one in rows if one.card.effect is not None]
         return cls(
-            drift=any(one.drift is not None for one in rows),
-            history=any(one.history is not None for one in rows),
+            drift=any(one.judgement.drift is not None for one in rows),
+            history=bool(page.followed),
             cause=any(one.card.cause is not None for one in rows),
             shares=any(effect.is_share for effect in effects),
             own=not all(effect.is_share for effect in effects),

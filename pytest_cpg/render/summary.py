@@ -37,8 +37,7 @@ _UNSEEN = "A drop below {} may pass; larger ones fail 4 times in 5."
 _QUIET = ("passed", "measured")
 _PASSING = (*_QUIET, "inconclusive")
 _PLAIN: Mapping[str, bool] = {}
-_DRIFTS = ("REGRESSED", "IMPROVED", "UNRESOLVED", "UNCHANGED", "INCOMPARABLE", "NEW")
-_IN_WORDS = {"UNRESOLVED": "within chance"}
+_DRIFTS = ("regressed", "improved", "unresolved", "unchanged", "incomparable", "new")
 _BLIND = "the gate could not have failed, whatever the model"
 # What is said of gates without a verdict: the best before all others, the worst behind them.
 _UNJUDGED = {
@@ -427,9 +426,9 @@ def _since(rows: Sequence[_Listed]) -> str:
     drifts = [row.drift for row in rows if row.drift is not None]
     if not drifts or any(row.state not in _PASSING for row in rows):
         return ""
-    counted = Counter(one.label.value for one in drifts)
-    words = ((label, _IN_WORDS.get(label, label.lower())) for label in _DRIFTS)
-    found = [f"{counted[label]} {word}" for label, word in words if counted[label]]
+    counted = Counter(one.label.lower() for one in drifts)
+    found = [f"{counted[word]} {word}" for word in _DRIFTS if counted[word]]
+    found = [text.replace("unresolved", "within chance") for text in found]
     if len(found) == 1:
         found = [found[0].partition(" ")[2]]
     commits = {one.since for one in drifts if one.was}

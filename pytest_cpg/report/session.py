@@ -30,6 +30,7 @@ WORDS: Mapping[str, str] = {
 }
 # For these the session fails.
 FAILING = ("failed", "error", "missing")
+_QUIET = ("passed", "measured", "skipped")
 # From worst to best: a gate that measured nothing says nothing of its model.
 _WORST_FIRST = ("missing", "error", *(one for one in WORDS if one not in ("missing", "error")))
 # What stands in the place of a label.
@@ -104,6 +105,16 @@ class Comparison:
     judgement: Judgement
 
     @property
+    def card(self) -> Card:
+        """What its result looks like."""
+        return self.judgement.card
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody has to look at it."""
+        return self.state in _QUIET
+
+    @property
     def compared(self) -> Compared:
         """What a kind needs to know of it."""
         one = self.judgement
@@ -160,6 +171,11 @@ class Gate:
                 for number, one in enumerate(judgements, 1)
             ),
         )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody has to look at it."""
+        return self.state in _QUIET
 
     def rows(self, name: str) -> tuple[Row, ...]:
         """Return a row for each comparison, or one for a gate that made none, under this name."""

@@ -23,7 +23,6 @@ from pytest_cpg.render import live, progress
 from pytest_cpg.render.failure import crash_line, headline, reasons, rerun_command
 from pytest_cpg.render.forecasts import forecast_table
 from pytest_cpg.render.live import LiveText, WorkersLine
-from pytest_cpg.render.page_view import page_view
 from pytest_cpg.render.progress import LiveLine, SentLine, Watch
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.summary import summary_lines, title
@@ -361,10 +360,10 @@ def test_a_comparison_is_marked_alike_in_every_report():
     ledger = ledger_of()
     ledger.note("a", Entry(outcome="failed", judgements=judgements))
     marks = sorted(line.split()[:2] for line in shown(ledger) if line[3:4] == "a")
-    (view,) = page_view(Session.of(ledger)).gates
+    (gate,) = Session.of(ledger).gates
     states = ["inconclusive", "passed", "failed"]
     assert marks == [[".", "a"], ["?", "a"], ["F", "a"]]
-    assert [one.state for one in view.comparisons] == states
+    assert [one.state for one in gate.comparisons] == states
 
 
 def test_no_name_is_cut_and_what_all_share_is_said_once():

@@ -21,7 +21,7 @@ from pytest_cpg.gates.card import Card, Ruling, Severity, Table
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import MaxVerdict
 from pytest_cpg.render import html_page as renderer
-from pytest_cpg.render.page_view import MANY
+from pytest_cpg.render.page import MANY
 from pytest_cpg.report.history import History
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
 from pytest_cpg.report.session import Session
