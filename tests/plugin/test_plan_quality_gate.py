@@ -280,3 +280,25 @@ MODELS["perfect"] = interrupted
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*interrupted, nothing kept: planning, step *"])
     assert "--cpg-resume" not in result.stdout.str()
+
+
+def test_a_planning_gap_that_is_diagnosed_has_a_row_of_exploitation(pucks):
+    gates = GATE.replace("cpg_plan_quality", "cpg").format(
+        arguments=USUAL, model="wormhole", body="pass"
+    )
+    pucks.pytester.makepyfile(test_puck=HEAD + gates)
+    result = pucks.pytester.runpytest("-v", "--cpg-json=o.json")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["  exploitation *0.* [[]*[]] of a score promised and not kept, 5 episodes"]
+    )
+    assert "cpg_plan_quality shows where they are worst." in flat(result)
+    found = json.loads((pucks.path / "o.json").read_text())
+    written = found["gates"][0]["comparisons"][0]["result"]["exploitation"]
+    assert written["estimate"] > 0.2
+    del found["gates"][0]["comparisons"][0]["result"]["exploitation"]
+    (pucks.path / "earlier.json").write_text(json.dumps(found))
+    command = pucks.pytester.runpython_c(
+        "from pytest_cpg.render.command import main; main(['show', 'earlier.json'])"
+    )
+    assert "MODEL BOTTLENECK" in command.stdout.str()

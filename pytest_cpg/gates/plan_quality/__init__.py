@@ -1,7 +1,8 @@
 """Plan quality: where a plan stands among its neighbours, in a model and in truth.
 
 The score needs no planner: `score` rates a plan of discrete actions in any environment that can be
-reset, stepped and cloned. Other kinds do not look in here.
+reset, stepped and cloned. The planning gap asks `measure.exploitation_of` for a row; other kinds do
+not look in here.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ from pytest_cpg.gates.plan_quality.decided import Decided, decide
 from pytest_cpg.gates.plan_quality.result import Counts, Pairs, Place, PlanQualityResult, Scores
 from pytest_cpg.gates.plan_quality.scoring import Standings, standings_of
 from pytest_cpg.gates.plan_quality.spec import Criteria, Spec
+from pytest_cpg.stats import Interval
 from pytest_cpg.world_models import OracleDynamics, inference
 
 _MOST_PLACES = 10
@@ -85,6 +87,48 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
         faults=(*faults_of(learned), *((_DIFFERS,) if differs else ())),
         seconds=time.perf_counter() - begun,
     )
+
+
+def exploitation_of(
+    design: Design,
+    episodes: tuple[int, ...],
+    *,
+    oracle: Any,
+    learned: Any,
+    progress: Callable[..., None],
+) -> Interval | None:
+    """Return how much plans of some episodes, run again, score in the model beyond that in truth.
+
+    None where nothing can be compared, and where it was broken off: as of a diagnosis, the verdict
+    stands whatever the model or the planner does here, or its time is over.
+    """
+    criteria = Criteria(level=design.level)
+    try:
+        with inference(oracle, learned):
+            starts = starts_of(design)
+            bound = {
+                "learned": bound_to_starts(learned, design, starts),
+                "oracle": bound_as_truth(oracle, design, starts),
+            }
+            decided = decide(
+                design,
+                bound["learned"],
+                starts.take(np.array(episodes)),
+                progress=lambda stage: progress("planning again", *stage),
+            ).sampled()
+            standings = standings_of(
+                design,
+                bound,
+                decided.decisions,
+                decided.plans,
+                k=criteria.k,
+                search=criteria.neighbours,
+                progress=progress,
+            )
+    # A model may raise anything.
+    except Exception:
+        return None
+    return result_of(design, criteria, decided, standings).exploitation
 
 
 def result_of(

@@ -6,7 +6,7 @@ import re
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates import notation
-from pytest_cpg.gates.card import NOW, Card, Remark, Row, Severity, Table
+from pytest_cpg.gates.card import NOW, Card, Remark, Row, Severity, Table, numbers_of
 from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.cause import cause_of
 from pytest_cpg.gates.planning_gap.explanation import advice, beside_meaning, loss_split, meaning
@@ -223,5 +223,6 @@ def _measured(result: GateResult) -> dict[str, str | float]:
         "task": result.design.task,
         "planner": result.design.planner,
         "perturbation": result.design.perturbation or None,
+        **numbers_of({"exploitation": result.exploitation}),
     }
     return {name: value for name, value in numbers.items() if value is not None}

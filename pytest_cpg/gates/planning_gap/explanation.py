@@ -6,7 +6,7 @@ import re
 
 from pytest_cpg.gates.diagnosis import Cause
 from pytest_cpg.gates.diagnosis.advice import advice_on_score
-from pytest_cpg.gates.notation import number, percentage
+from pytest_cpg.gates.notation import number, percentage, with_ends
 from pytest_cpg.gates.planning_gap.notation import arm_name, reached
 from pytest_cpg.gates.planning_gap.resolving import (
     episodes_to_see,
@@ -56,8 +56,22 @@ def beside_meaning(result: GateResult, accepts: Verdict) -> list[str]:
     """Return paragraphs: where the gap comes from, and what to know."""
     # A fault is told whatever else a gate fails by, and whatever cause is named.
     is_fault = failure_reason(result, accepts) in result.faults
-    paragraphs = [*([] if is_fault else result.faults), loss_split(result)]
+    paragraphs = [*([] if is_fault else result.faults), loss_split(result), exploited(result)]
     return [*filter(None, paragraphs), *(f"Note: {note}." for note in result.notes)]
+
+
+def exploited(result: GateResult) -> str:
+    """Say what plans promise and do not keep where no cause is named; else nothing."""
+    found, diagnosis = result.exploitation, result.diagnosis
+    if found is None or diagnosis is None or diagnosis.named or diagnosis.is_misread:
+        return ""
+    if found.low <= 0:
+        return ""
+    return (
+        f"the planner's plans are better in the model than in truth (exploitation "
+        f"{with_ends(found)}). Train on the episodes of this planner; a gate marked "
+        f"cpg_plan_quality shows where they are worst."
+    )
 
 
 def loss_split(result: GateResult) -> str:

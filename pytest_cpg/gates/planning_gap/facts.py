@@ -30,6 +30,7 @@ def facts_of(result: GateResult, model: str = "") -> tuple[tuple[str, str], ...]
         ("steps", _steps(result)),
         ("returns", _returns(result)),
         ("share lost", _share_lost(result)),
+        ("exploitation", _exploitation(result)),
         ("power", _power(result)),
         ("confidence", _confidence(result.learned)),
         ("lost", _lost(result.lost_episodes)),
@@ -91,6 +92,15 @@ def _share_lost(result: GateResult) -> str:
     if result.normalised_gap is None or result.design.metric == "return":
         return ""
     return f"{result.normalised_gap:.2f} of what oracle solves beyond chance"
+
+
+def _exploitation(result: GateResult) -> str:
+    """Say how far chosen plans stand lower among others in truth than in the model."""
+    found, diagnosis = result.exploitation, result.diagnosis
+    if found is None or diagnosis is None:
+        return ""
+    episodes = len(diagnosis.episodes)
+    return f"{with_ends(found)} of a score promised and not kept, {episodes} episodes"
 
 
 def _power(result: GateResult) -> str:

@@ -98,6 +98,7 @@ class PlanningGap:
     def measure(self, spec: Spec, model: Any, run: Run) -> GateResult:
         """Run the arms on the same starts, and ask why there is a gap."""
         from pytest_cpg.gates.diagnosis.sample import diagnose
+        from pytest_cpg.gates.plan_quality.measure import exploitation_of
         from pytest_cpg.gates.planning_gap.measure import measure_gap
 
         design, oracle = spec.planned(run.task(spec.task), model), run.given["oracle_dynamics"]
@@ -119,7 +120,14 @@ class PlanningGap:
             training_data=run.given["training_data"],
             progress=run.stage,
         )
-        return replace(result, diagnosis=found)
+        result = replace(result, diagnosis=found)
+        # Of a diagnosis that was broken off there is nothing to ask again.
+        if not found.decisions:
+            return result
+        exploited = exploitation_of(
+            design, found.episodes, oracle=oracle, learned=model, progress=run.progress
+        )
+        return replace(result, exploitation=exploited)
 
     def judge(self, result: GateResult, max_verdict: MaxVerdict) -> Ruling:
         """Return what a result says."""

@@ -107,6 +107,9 @@ class GateResult:
         What is wrong with the model itself; a gate with a fault fails whatever its verdict.
     diagnosis : Diagnosis or None
         Why the gap is there; None where that was not asked.
+    exploitation : Interval or None
+        How much plans of the diagnosed episodes score in the model beyond what they score in truth,
+        in [-1, 1], as `cpg_plan_quality` has it; None where that was not measured.
     """
 
     verdict: Verdict
@@ -144,6 +147,7 @@ class GateResult:
     reuse: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)
     rescored: Arm | None = None
     diagnosis: Diagnosis | None = None
+    exploitation: Interval | None = None
 
     def __post_init__(self) -> None:
         pairs_of(self.oracle, self.learned)
