@@ -289,10 +289,7 @@ def test_a_planning_gap_that_is_diagnosed_has_a_row_of_exploitation(pucks):
     pucks.pytester.makepyfile(test_puck=HEAD + gates)
     result = pucks.pytester.runpytest("-v", "--cpg-json=o.json")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["  exploitation *0.* [[]*[]] of a score promised and not kept, 5 episodes"]
-    )
-    assert "cpg_plan_quality shows where they are worst." in flat(result)
+    result.stdout.fnmatch_lines(["  exploitation *0.* [[]*[]] of a score promised and not kept, *"])
     found = json.loads((pucks.path / "o.json").read_text())
     written = found["gates"][0]["comparisons"][0]["result"]["exploitation"]
     assert written["estimate"] > 0.2
