@@ -155,9 +155,7 @@ def _sampled(
     error = float(np.nanstd(drawn))
     if name in ("loss", "risk_at_coverage"):
         counted = answers if name == "loss" else answers.surest(points.coverage)
-        # That of as many independent answers is known; a threshold among them is chance, too.
-        is_known = name == "loss" and size.groups == len(answers)
-        return _share(estimate, 0.0 if is_known else error, counted, is_rare=name != "loss")
+        return _share(estimate, error, answers, counted)
     groups = size.contrasted if name == "auroc" else size.wrong
     if groups < 2 or (error == 0 and name != "auroc"):
         return None
@@ -170,23 +168,41 @@ def _sampled(
     )
 
 
-def _share(estimate: float, error: float, answers: GradedAnswers, *, is_rare: bool) -> Share:
-    """Return the share of wrong ones among answers, by the narrower of two intervals.
+def _share(estimate: float, error: float, answers: GradedAnswers, counted: GradedAnswers) -> Share:
+    """Return the share of wrong ones among those of the answers that are counted.
 
-    The one takes as many answers as vary so much, and Student's t; the other as many as there would
-    be if those of a group were all alike, and is the only one where answers do not vary.
+    Of answers in groups as many are independent as the wrong ones among all answers tell, by
+    Student's t; the surest ones alone have too few to tell. Of a share of all answers it is the
+    narrower of that interval and of the one that takes answers of a group to be all alike.
     """
-    alike = Share(estimate=estimate, size=_alike(answers), is_rare=is_rare)
-    if error == 0 or not 0 < estimate < 1:
-        return alike
-    size = min(float(len(answers)), estimate * (1 - estimate) / error**2)
-    if alike.size == len(answers):
-        return replace(alike, size=size)
-    freedom = _Sizes(answers).contrasted - 1
-    if freedom < 1:
-        return alike
-    varying = replace(alike, size=size, freedom=freedom)
-    return min(alike, varying, key=lambda one: one.interval().high - one.interval().low)
+    is_rare = len(counted) < len(answers)
+    known = Share(estimate=estimate, size=float(len(counted)), is_rare=is_rare)
+    size = len(counted) / _inflation(answers)
+    if is_rare and error > 0 and 0 < estimate < 1:
+        # Which answers are the surest is chance, too.
+        size = min(size, estimate * (1 - estimate) / error**2)
+    alike = _alike(counted)
+    if alike == len(counted):
+        return replace(known, size=size)
+    sizes = _Sizes(answers)
+    if is_rare:
+        return replace(known, size=size, freedom=sizes.groups - 1)
+    if sizes.contrasted < 2:
+        return replace(known, size=alike)
+    varying = replace(known, size=size, freedom=sizes.contrasted - 1)
+    both = (replace(known, size=alike), varying)
+    return min(both, key=lambda one: one.interval().high - one.interval().low)
+
+
+def _inflation(answers: GradedAnswers) -> float:
+    """Return how many times as much the share of wrong answers varies as of independent ones."""
+    sizes = np.bincount(answers.groups)
+    lost = np.bincount(answers.groups, weights=answers.wrong)
+    share = lost.sum() / sizes.sum()
+    if not 0 < share < 1:
+        return 1.0
+    spread = ((lost - share * sizes) ** 2).sum()
+    return max(1.0, float(spread / (sizes.sum() * share * (1 - share))))
 
 
 def _alike(answers: GradedAnswers) -> float:

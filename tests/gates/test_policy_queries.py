@@ -13,6 +13,8 @@ from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.planners.policies import FunctionPolicy, NoiseMixture, TanhNetwork
 
+# Without policies, all actions have to be there.
+ALONE = {"policies": (), "policy_a": np.zeros(6, int), "policy_b": np.zeros(6, int)}
 LEVELS = FiniteActions(np.array([[-1.0], [1.0]]))
 
 
@@ -80,6 +82,11 @@ def test_a_rule_for_the_end_of_episodes_is_asked_in_any_shape_and_no_query_start
         ({"environment": ""}, "environment must be a name, got ''"),
         ({"environment": "hopper"}, "observations_a must have shape [N, 11] in hopper, got (6, 1)"),
         ({"policies": ()}, "policies must be a sequence of at least one policy, got ()"),
+        (
+            {**ALONE, "actions_a": np.zeros((6, 9, 1)), "actions_b": np.zeros((6, 9, 1))},
+            "there are no policies, and actions of 9 of 10 steps: give policies, or actions_a and "
+            "actions_b [N, 10, A]",
+        ),
         ({"policies": Push(1)}, "policies must be a sequence of at least one policy"),
         ({"policies": [Push(1), len]}, "[B, A]: give FunctionPolicy(policies[1])"),
         ({"observations_b": np.zeros((6, 2))}, "observations_b must have shape (6, 1), got (6, 2)"),

@@ -150,7 +150,7 @@ def test_plans_of_agents_are_scored_as_the_page_says():
 @CONTROL
 def test_queries_are_made_as_the_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    published, converted, made, gate = blocks("policy-queries")
+    published, converted, _, made, gate = blocks("policy-queries")
     exec(published, {})  # noqa: S102
     # Fewer, as they take half a minute.
     names = {"pytest": pytest}

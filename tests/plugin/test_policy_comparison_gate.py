@@ -261,7 +261,7 @@ def test_a_model_that_cannot_be_asked_is_an_error_that_names_member_query_and_st
         r"neither step nor rollout of several members",
         r"has 1 member, and confidence is how far",
         r"member 2 predicted nan as number 0 of the next observation, in query \d+, side [ab], at",
-        r"at imagined step 7 of query \d+, side [ab], and of \d+ more",
+        r"at imagined step \d+ of query \d+, side [ab], and of \d+ more",
     ):
         assert re.search(message, said), message
 

@@ -47,10 +47,11 @@ class SideReturns(NamedTuple):
 def bound_to(model: Any, queries: PolicyQueries, *, seed: int) -> BoundEnsemble:
     """Return the model as an ensemble whose episodes also end where the queries end them."""
     observations = queries.observations_a[:_PROBES]
-    if queries.actions_a is None:
+    opening = queries.opening("a")
+    if opening is None:
         actions = queries.act(int(queries.policy_a[0]), observations)
     else:
-        actions = queries.actions_a[:_PROBES]
+        actions = opening[:_PROBES, 0]
     return bind_ensemble(
         model,
         observations=observations,
@@ -154,7 +155,9 @@ class Block:
         """Return what a world pays [E, B] in which nothing moves."""
         horizon = int(self.queries.horizons[self.rows[0] % len(self.queries)])
         first = self._imagined(ensemble, 1, has_first=True).rewards[..., 0]
-        later = self._imagined(ensemble, 1, has_first=False).rewards[..., 0]
+        # Without policies nobody but the logged actions acts.
+        is_logged = not self.queries.policies
+        later = self._imagined(ensemble, 1, has_first=is_logged).rewards[..., 0]
         return np.asarray(first + later * (self.queries.discount ** np.arange(1, horizon)).sum())
 
     def first_step(self, ensemble: EnsembleRollout) -> bytes:
@@ -166,14 +169,14 @@ class Block:
         """Imagine the rows; the first action is the query's, or the policy's."""
         queries, members = self.queries, ensemble.members
         policy = int(self._of_rows("policy")[0])
-        first = self._of_rows("actions") if has_first and queries.actions_a is not None else None
+        opening = self._opening() if has_first else None
         begun = 0
 
         def act(step: int, observations: FloatArray) -> FloatArray:
             nonlocal begun
             begun = step + 1
-            if step == 0 and first is not None:
-                return np.repeat(first[None], members, axis=0)
+            if opening is not None and step < opening.shape[1]:
+                return np.repeat(opening[None, :, step], members, axis=0)
             flat = observations.reshape(-1, observations.shape[-1])
             try:
                 return queries.act(policy, flat).reshape(*observations.shape[:-1], -1)
@@ -198,9 +201,17 @@ class Block:
 
     def _of_rows(self, what: str) -> FloatArray:
         """Return one array of each side [B, ...], the last row repeated to the block's size."""
-        rows = np.pad(self.rows, (0, self.size - len(self.rows)), mode="edge")
         a, b = (getattr(self.queries, f"{what}_{side}") for side in "ab")
-        return np.asarray(np.concatenate([a, b])[rows])
+        return np.asarray(np.concatenate([a, b])[self._filled])
+
+    def _opening(self) -> FloatArray | None:
+        """Return what is done first on each side [B, K, A]."""
+        a, b = (self.queries.opening(side) for side in "ab")
+        return None if a is None or b is None else np.concatenate([a, b])[self._filled]
+
+    @property
+    def _filled(self) -> IntArray:
+        return np.pad(self.rows, (0, self.size - len(self.rows)), mode="edge")
 
     @contextmanager
     def _told(self, begun: Callable[[], int]) -> Iterator[None]:

@@ -34,6 +34,7 @@ class Drawn(IntEnum):
 
     EPISODES = 0
     CANDIDATES = 1
+    STRETCHES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,7 +65,7 @@ class Candidates:
             states=states[rows],
             policies=self.policies.reshape(-1),
             horizons=np.full(len(rows), horizon),
-            actions=self.actions.reshape(len(rows), -1),
+            actions=self.actions.reshape(len(rows), 1, -1),
         )
 
 

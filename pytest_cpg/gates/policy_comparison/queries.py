@@ -31,14 +31,15 @@ _TRIALS = 8
 class PolicyQueries:
     """Questions about pairs of policies, each from two starts, and the returns that answer them.
 
-    Letters: ``N`` queries, ``O`` observation, ``S`` state, ``A`` action. Side a is a start, what is
-    done first, and who acts from then on; so is side b. The two starts may be one.
+    Letters: ``N`` queries, ``O`` observation, ``S`` state, ``A`` action, ``K`` steps. Side a is a
+    start, what is done first, and who acts from then on; so is side b. The two starts may be one.
 
     Attributes
     ----------
     environment : str
         The name of the world: a published one, or a task's.
     policies : tuple of Policy
+        May be empty where the actions of all steps are given.
     observations_a, observations_b : array [N, O]
     policy_a, policy_b : array [N], int
         Indices of ``policies``.
@@ -50,14 +51,16 @@ class PolicyQueries:
         In [0, 1]: the reward of step ``t``, from 0, counts its power ``t``.
     states_a, states_b : array [N, S], optional
         What a simulator starts from.
-    actions_a, actions_b : array [N, A], optional
-        What is done first; None where the policy acts at once.
+    actions_a, actions_b : array [N, A] or [N, K, A], optional
+        What is done first, in one step or in ``K``; None where the policy acts at once.
     action_space : ActionSpace, optional
         What is possible. Of a published environment it is known.
     terminated : callable, optional
         Maps observations [B, O] to whether an episode ends there, bool [B]; the reward of the step
         that led there counts. Of a published environment it is known; None elsewhere leaves it to
         what a model says.
+    episodes : array [N], int, optional
+        Which episode the start of side a is from: queries of one are no independent evidence.
     """
 
     environment: str
@@ -76,22 +79,26 @@ class PolicyQueries:
     actions_b: FloatArray | None = None
     action_space: ActionSpace | None = None
     terminated: Terminated | None = None
+    episodes: IntArray | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.environment, str) or not self.environment:
             raise ValueError(f"environment must be a name, got {self.environment!r:.60}")
-        self._set("policies", policies_of(self.policies))
+        needs_none = not self.policies and self.actions_a is not None
+        self._set("policies", () if needs_none else policies_of(self.policies))
         for pair in ("observations", "states", "actions"):
             self._set_pair(pair)
         count = len(self.observations_a)
         for name in ("returns_a", "returns_b"):
             self._set(name, _numbers(name, getattr(self, name), (count,)))
         for name, least, most in (
-            ("policy_a", 0, len(self.policies) - 1),
-            ("policy_b", 0, len(self.policies) - 1),
+            ("policy_a", 0, max(len(self.policies) - 1, 0)),
+            ("policy_b", 0, max(len(self.policies) - 1, 0)),
             ("horizons", 1, None),
+            ("episodes", 0, None),
         ):
-            self._set(name, _whole(name, getattr(self, name), count, least, most))
+            if getattr(self, name) is not None:
+                self._set(name, _whole(name, getattr(self, name), count, least, most))
         self._check_answers()
         self._check_world()
         self._check_starts()
@@ -107,11 +114,13 @@ class PolicyQueries:
 
     @property
     def groups(self) -> IntArray:
-        """Which queries share the start of side a: numbers from 0, int [N].
+        """Which queries share the start of side a, or its episode: numbers from 0, int [N].
 
         Those are no independent evidence. Starts of side b are left out: by both sides, two thirds
         of the published queries hang together in one group, and no resampling is left.
         """
+        if self.episodes is not None:
+            return np.asarray(np.unique(self.episodes, return_inverse=True)[1].reshape(-1))
         starts = self.observations_a if self.states_a is None else self.states_a
         return np.asarray(np.unique(starts, axis=0, return_inverse=True)[1].reshape(-1))
 
@@ -120,6 +129,11 @@ class PolicyQueries:
         """Whether ``terminated`` was given, and is no published environment's."""
         known = ENVIRONMENTS.get(self.environment)
         return self.terminated is not (None if known is None else known.terminated)
+
+    def opening(self, side: str) -> FloatArray | None:
+        """Return what is done first on side a or b [N, K, A]; None where a policy acts at once."""
+        actions = self.actions_a if side == "a" else self.actions_b
+        return actions[:, None] if actions is not None and actions.ndim == 2 else actions
 
     def take(self, indices: npt.ArrayLike) -> PolicyQueries:
         """Return the queries at these indices [K], or where a mask [N] is true."""
@@ -162,9 +176,11 @@ class PolicyQueries:
         if not len(first):
             raise ValueError(f"{pair}_a has no rows: give at least one query")
         count = len(first) if pair == "observations" else len(self.observations_a)
-        size = first.shape[1] if first.ndim == 2 else 1
+        shape: tuple[int, ...] = (count, first.shape[1] if first.ndim == 2 else 1)
+        if pair == "actions" and first.ndim == 3:
+            shape = (count, *first.shape[1:])
         for side, values in zip("ab", (a, b), strict=True):
-            self._set(f"{pair}_{side}", _numbers(f"{pair}_{side}", values, (count, size)))
+            self._set(f"{pair}_{side}", _numbers(f"{pair}_{side}", values, shape))
 
     def _check_answers(self) -> None:
         """Raise ValueError for an impossible discount, or for a query without an answer."""
@@ -201,12 +217,13 @@ class PolicyQueries:
             first = getattr(self, f"actions_{side}")
             if first is None or self.action_space is None:
                 continue
-            if first.shape[1] != self.action_space.size:
+            if first.shape[-1] != self.action_space.size:
                 raise ValueError(
                     f"actions_{side} must have shape [N, {self.action_space.size}], got "
                     f"{first.shape}"
                 )
-            check_possible(first, self.action_space, f"actions_{side}")
+            flat = first.reshape(-1, first.shape[-1])
+            check_possible(flat, self.action_space, f"actions_{side}")
 
     def _check_starts(self) -> None:
         """Raise ValueError where a query starts from where its episode is over."""
@@ -235,7 +252,17 @@ class PolicyQueries:
         return found.reshape(observations.shape[:-1])
 
     def _check_policies(self) -> None:
-        """Raise CpgError unless each policy can answer the first of its observations, alike."""
+        """Raise CpgError unless each policy can answer the first of its observations, alike.
+
+        Raises ValueError where nobody acts in the last steps.
+        """
+        opening, longest = self.opening("a"), int(self.horizons.max())
+        given = 0 if opening is None else opening.shape[1]
+        if not self.policies and given < longest:
+            raise ValueError(
+                f"there are no policies, and actions of {given} of {longest} steps: give policies, "
+                f"or actions_a and actions_b [N, {longest}, A]"
+            )
         for policy in range(len(self.policies)):
             own = np.concatenate(
                 [

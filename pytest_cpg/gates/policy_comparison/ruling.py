@@ -25,15 +25,18 @@ def criteria_of(result: ComparisonResult) -> list[Criterion]:
     """Return what is asked of a result, and how it stands to each."""
     asked, loss, p_values = result.criteria, result.loss, result.grades.p_values
     trivial, most = result.trivial_loss, result.criteria.max_loss
-    # What is never right where a trivial answer is wrong, is no better for sure.
-    is_missed = result.grades.behind.low >= 0 or result.grades.beyond == 0
+    # What is never right where a trivial answer is wrong, is no better for sure. The trivial loss
+    # is of the same queries: it has luck of its own, which their difference knows.
+    behind = result.grades.behind
+    is_missed = behind.low >= 0 or result.grades.beyond == 0
+    is_met = loss.high < trivial and behind.high < 0 and not is_missed
     criteria = [
         Criterion(
             title="loss",
             bound=trivial,
             needed=f"< {trivial:.3f}",
             found=loss,
-            standing=Standing.of(is_met=loss.high < trivial and not is_missed, is_missed=is_missed),
+            standing=Standing.of(is_met=is_met, is_missed=is_missed),
             label="UNINFORMED",
             p_value=p_values["loss"],
         )

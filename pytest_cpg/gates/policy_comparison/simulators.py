@@ -116,7 +116,7 @@ def simulator_of(name: str) -> Simulator:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Side:
-    """Rows [B] that are simulated at once: starts [B, S], who acts, and first actions [B, A]."""
+    """Rows [B] that are simulated at once: starts [B, S], who acts, first actions [B, K, A]."""
 
     states: FloatArray
     policies: IntArray
@@ -126,7 +126,7 @@ class Side:
 
 def side_of(queries: PolicyQueries, side: str, rows: IntArray) -> Side:
     """Return side a or b of some queries [K], or raise ValueError where they have no states."""
-    states, first = (getattr(queries, f"{name}_{side}") for name in ("states", "actions"))
+    states, first = getattr(queries, f"states_{side}"), queries.opening(side)
     if states is None:
         raise ValueError(
             "these queries have no states, and no simulator can start from observations: give "
@@ -148,8 +148,8 @@ def true_returns(simulator: Simulator, side: Side, act: Acting, discount: float)
         going = going[side.horizons[going] > step]
         if not going.size:
             break
-        if step == 0 and side.actions is not None:
-            actions = side.actions[going]
+        if side.actions is not None and step < side.actions.shape[1]:
+            actions = side.actions[going, step]
         else:
             actions = acted(act, side.policies[going], simulator.observe(inner[going]))
         inner[going], rewards, has_ended = simulator.step(inner[going], actions)

@@ -71,14 +71,15 @@ def one_step_error(
 
 def _simulated(queries: PolicyQueries) -> Transitions | None:
     """Return the first step of some queries, where their simulator is known and installed."""
-    if queries.states_a is None or queries.actions_a is None:
+    opening = queries.opening("a")
+    if queries.states_a is None or opening is None:
         return None
     try:
         simulator = simulator_of(queries.environment)
     except ComponentError:
         return None
     rows = np.linspace(0, len(queries) - 1, min(len(queries), _MOST_STEPS)).astype(int)
-    inner, actions = simulator.begin(queries.states_a[rows]), queries.actions_a[rows]
+    inner, actions = simulator.begin(queries.states_a[rows]), opening[rows, 0]
     after, _, _ = simulator.step(inner, actions)
     return Transitions(
         observations=simulator.observe(inner),
@@ -92,10 +93,10 @@ def _check_sizes(steps: Transitions, queries: PolicyQueries) -> None:
     if queries.actions_a is not None:
         pairs["actions"] = (steps.actions, queries.actions_a)
     for what, (given, wanted) in pairs.items():
-        if given.shape[1] != wanted.shape[1]:
+        if given.shape[1] != wanted.shape[-1]:
             raise CpgError(
                 f"training_data has {what} of size {given.shape[1]}, and the queries of size "
-                f"{wanted.shape[1]}: return the Transitions of {queries.environment}"
+                f"{wanted.shape[-1]}: return the Transitions of {queries.environment}"
             )
 
 
