@@ -94,6 +94,11 @@ class Attempt:
         return any(judgement.reason is not None for judgement in self.judgements)
 
     @property
+    def has_measured(self) -> bool:
+        """Whether something was measured, and nothing broken off."""
+        return not (self.is_empty or self.errors)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing was measured."""
         return not (self.judgements or self.measurements)

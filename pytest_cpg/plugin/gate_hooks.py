@@ -132,6 +132,9 @@ class GateHooks:
             except _EXCUSES as excuse:
                 if not self._hides(item, excuse):
                     raise
+            except AssertionError:
+                if not (self.gates.gate(item).is_smoke and attempt_of(item).has_measured):
+                    raise
             if self._replay is not None:
                 # Whatever was replayed has left the test by now.
                 fail(self._replay.lines[0].strip())

@@ -82,7 +82,9 @@ def judged(found: Judgement) -> str:
     """Say by which number a gate is judged, and what its test accepts."""
     card, accepts, reason = found.card, found.max_verdict, found.reason
     if is_blind(found.ruling) and not is_drifted(found.drift, reason):
-        return f"Label {found.ruling.label}, {card.headline}."
+        label = found.ruling.label
+        lead = f"Label {label}, " if label != label_of(found) else ""
+        return f"{lead}{card.headline}."
     # Without a sentence the headline is the first line.
     said = f"{card.headline[:1].upper()}{card.headline[1:]}. " if card.sentence else ""
     if reason in (None, accepts.exceeded) or is_drifted(found.drift, reason):

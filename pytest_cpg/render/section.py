@@ -10,7 +10,7 @@ from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.bars import bar_text, starts_rows
 from pytest_cpg.render.columns import padded
 from pytest_cpg.render.command_lines import command_lines
-from pytest_cpg.render.failure import headline, judged, reasons
+from pytest_cpg.render.failure import headline, is_blind, judged, reasons
 from pytest_cpg.render.line import COLOURS, OF_ROWS, Line, wrapped
 from pytest_cpg.report.ledger import Judgement
 
@@ -101,7 +101,8 @@ def _lead(found: Judgement, width: int) -> Iterator[Line]:
             told = {"red": True, "bold": True} if drift.fails else _BOLD
             yield Line(((before, {}), (label, told)) if label else ((text, {}),))
     # What is wrong with a broken model may be all that there is to say.
-    if not (reason and card.sentence and reason.startswith(card.sentence)):
+    is_whole = bool(reason and card.sentence and reason.startswith(card.sentence))
+    if is_blind(found.ruling) or not is_whole:
         yield from (Line.of(text, light=True) for text in _wrapped(judged(found), width))
 
 

@@ -71,8 +71,14 @@ class Judgement:
 
     @property
     def card(self) -> Card:
-        """What the result looks like."""
-        return self.shown or ask(self.kind, "card", self.result, self.max_verdict)
+        """What the result looks like; of a blind gate the sentence is why it is one."""
+        card = self.shown or ask(self.kind, "card", self.result, self.max_verdict)
+        reason, is_blind = self.ruling.reason, self.ruling.severity is Severity.BLIND
+        if reason is None or not is_blind or self.ruling.check:
+            return card
+        if reason == self.max_verdict.exceeded:
+            return card
+        return replace(card, sentence=reason.rstrip("."))
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return what is written: the kind by its marker."""

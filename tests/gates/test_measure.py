@@ -85,7 +85,7 @@ def test_a_gate_that_chance_would_pass_is_blind_whatever_the_learned_arm_did(cou
     in_place = result_of(*arms_of(counts[0], counts[2], counts[2], counts[3]))
     assert result.chance_verdict is in_place.verdict
     reason = failure_reason(result, Verdict.INCONCLUSIVE)
-    assert reason.startswith("blind gate: random actions would have passed this gate")
+    assert reason.startswith("random actions would have passed this gate")
     assert f"chance {counts[2]}/{counts[3]}, oracle {counts[0]}/{counts[3]}" in reason
     for accepted in (Verdict.PLANNER_BOTTLENECK, Verdict.MODEL_BOTTLENECK):
         assert failure_reason(result, accepted) is None

@@ -170,7 +170,7 @@ def test_an_aa_check_tells_that_a_gate_is_blind(repository):
     result = repository.runpytest("--cpg-model=oracle")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["A/A: the true dynamics solves *", "Gap *. Failed: blind gate: *", "*A/A check: *"]
+        ["A/A: the true dynamics solves *", "Gap *. Failed: random actions *", "*A/A check: *"]
     )
     assert "random actions would have passed this gate" in flat(result)
 
@@ -262,4 +262,6 @@ def test_a_gate_that_is_known_to_fail_need_not_where_no_model_is_judged(reposito
     repository.runpytest().assert_outcomes(xfailed=2)
     result = repository.runpytest(option)
     assert result.ret == 0
-    result.assert_outcomes(xpassed=1, xfailed=1)
+    # A smoke test judges nothing, nor does its body.
+    judged = option != "--cpg-quick"
+    result.assert_outcomes(xpassed=2 - judged, xfailed=int(judged))

@@ -484,19 +484,24 @@ def test_return(cpg): ...
 def test_early(cpg):
     assert cpg.learned.episodes == 2
     assert cpg.verdict == "INCONCLUSIVE"
+
+
+@pytest.mark.cpg(task="track", model="deaf")
+def test_ten(cpg):
+    assert cpg.learned.successes.sum() >= 10
 """
     )
     result = repository.runpytest(
         "--cpg-quick", "--cpg-strict", "--cpg-correction=holm", "--cpg-family-size=9", *workers
     )
     assert result.ret == 0
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(
         [
-            "*- cpg: quick run, 3 of 3 gates ran -*",
+            "*- cpg: quick run, 4 of 4 gates ran -*",
             " Two episodes of each arm, nothing judged. The exit code counts errors and",
             " broken models alone.",
-            " . 3 gates ran (slowest: test_*, * s)",
+            " . 4 gates ran (slowest: test_*, * s)",
         ]
     )
     result.stdout.no_fnmatch_line("*would still fail*")
@@ -518,7 +523,7 @@ def test_a_broken_model_fails_a_smoke_test(repository):
 import pytest
 
 
-@pytest.mark.parametrize("model", ["deaf", "diverging", "raising"])
+@pytest.mark.parametrize("model", ["diverging", "raising"])
 @pytest.mark.cpg(task="track")
 def test_broken(benchmark_runner, model):
     import conftest
@@ -527,7 +532,6 @@ def test_broken(benchmark_runner, model):
     )
     result = repository.runpytest("--cpg-quick")
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["SMOKE: the model solves *", "*test_broken* --cpg-quick"])
     result.stdout.fnmatch_lines(["The model predicted NaN, so there is no verdict: episode *"])
 
 

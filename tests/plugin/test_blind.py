@@ -133,7 +133,9 @@ def test_gates_that_acting_at_random_would_pass_fail(doors):
     _, *sections = re.split(r"(?m)^_+ test_gate _+$", result.stdout.str())
     for section, (*row, label, gap) in zip(sections, BLIND, strict=True):
         text = " ".join(section.split())
-        found = f"BLIND: {SAID}, so it judges no model. Label {label}, gap {gap}*Random actions *"
+        found = (
+            f"BLIND: {SAID}, so it judges no model (*). Label {label}, gap {gap}*Random actions *"
+        )
         assert fnmatch(text, f"{found} Do *"), row
         assert "more episode" not in text.partition("Rerun pytest")[0]
 
@@ -168,7 +170,7 @@ def test_whoever_accepts_planner_bottlenecks_accepts_blind_gates_and_is_told(doo
     doors.makepyfile(gate("left-ajar", "mirrored", ', max_verdict="PLANNER BOTTLENECK"'))
     result = doors.runpytest("--cpg-md=report.md", "--cpg-html=page.html")
     assert result.parseoutcomes() == {"inconclusive": 1}
-    assert f"blind gate: {SAID} (chance " in flat(result)
+    assert f"blind gate: {SAID}, so it judges no model (chance " in flat(result)
     assert "INCONCLUSIVE, blind gate" in (doors.path / "report.md").read_text("utf-8")
     page = (doors.path / "page.html").read_text("utf-8")
     assert SAID.capitalize() in page

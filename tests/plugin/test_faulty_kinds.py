@@ -511,7 +511,7 @@ def test_a_smoke_test_of_a_kind_that_gives_a_verdict_all_the_same_fails(faulty):
     result, text = faulty("pass", "--cpg-quick")
     result.assert_outcomes(errors=2)
     assert "--cpg-quick: a gate marked mine gave a verdict, and a smoke test has none." in text
-    near = "label='NEAR', severity=Severity.GOOD, check='smoke test'"
+    near = "label='FAR', severity=Severity.BAD, reason='far', check='smoke test'"
     result, _ = faulty(f"def judge(self, *_): return Ruling({near})", "--cpg-quick", "-k", "mine")
     result.assert_outcomes(passed=1, deselected=1)
     result.stdout.fnmatch_lines(["*cpg: quick run, 1 of 1 gates ran*"])

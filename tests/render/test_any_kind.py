@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from fakes import PROVENANCE
+from rendered import html_page
 
 from pytest_cpg.gates.card import Card, Cause, Command, Figure, Remark, Row, Ruling, Severity, Table
 from pytest_cpg.gates.kind import ForecastLine, MaxVerdict
@@ -157,6 +158,20 @@ def test_forecasts_of_several_kinds_have_headings_of_their_own():
         " c       <=150",
         " n: transitions",
     ]
+
+
+def test_every_report_says_why_a_gate_is_blind_whatever_its_card_says():
+    why = "97 % name the right one without looking"
+    blind = Ruling(label="BLIND", severity=Severity.BLIND, reason=f"{why}.")
+    for card in (ERROR, replace(ERROR, sentence="the model errs", brief="errs")):
+        shown = replace(FOUND, ruling=blind, reason=blind.reason, shown=card)
+        lines = text_of(section(shown)).splitlines()
+        assert lines[:2] == [f"BLIND: {why}.", "error 0.31 [0.25,0.38]."]
+        ledger = Ledger()
+        ledger.note("a", Entry(outcome="failed", judgements=(shown,)))
+        session = Session.of(ledger, PROVENANCE, SessionEnd(exit_code=1))
+        for text in (markdown(session), html_page([session])):
+            assert why in " ".join(text.split())
 
 
 def test_a_comment_has_a_table_for_each_set_of_columns():

@@ -108,8 +108,6 @@ def _sentence(result: GateResult, accepts: Verdict) -> str:
 
 def _brief(result: GateResult, accepts: Verdict) -> str:
     """Return the numbers of the sentence, of a blind gate those of chance in place of the model."""
-    if result.is_smoke and result.faults:
-        return result.faults[0].partition(":")[0]
     is_blind = severity_of(result, accepts) is Severity.BLIND
     arms = (result.oracle, result.chance) if is_blind else (result.learned, result.oracle)
     return ", ".join(
@@ -193,7 +191,7 @@ def _remarks(result: GateResult, accepts: Verdict) -> list[Remark]:
         )
     blind = blindness(result, accepts)
     if blind is not None:
-        said.append(blind)
+        said.append(f"blind gate: {blind}")
     elif result.label == Verdict.INCONCLUSIVE and not settling(result):
         said.append(resolve_hint(result))
     remarks = [Remark(text=text) for text in said]

@@ -97,7 +97,8 @@ def measure_gap(
                 execution=execution or Execution(),
             )
             arms, weighed, looks = _run_arms(design, criteria, runs)
-            is_blind = ignores_action(
+            # What two episodes do not show, the whole gate may.
+            is_blind = not criteria.is_smoke and ignores_action(
                 models["learned"],
                 design,
                 starts,

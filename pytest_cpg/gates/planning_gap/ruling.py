@@ -91,9 +91,11 @@ def severity_of(result: GateResult, accepts: Verdict) -> Severity:
 
 def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
     """Say in one line why a test that accepts ``max_verdict`` fails; None when it passes."""
+    if result.is_smoke:
+        return None
     # Two arms of one model that differ say more than whatever else may be wrong.
-    if result.is_smoke or (result.is_aa and result.faults):
-        return result.faults[0] if result.faults else None
+    if result.is_aa and result.faults:
+        return result.faults[0]
     if result.is_oracle_too_weak:
         return (
             f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, a rate of "
@@ -126,7 +128,7 @@ def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
         return None
     metric = result.design.metric
     return (
-        f"blind gate: random actions would have passed this gate (chance "
+        f"random actions would have passed this gate, so it judges no model (chance "
         f"{reached(result.chance, metric)}, oracle {reached(result.oracle, metric)})"
     )
 
