@@ -19,13 +19,13 @@ SUMMARY = """\
 The rest says what that is worth, in plain words; every figure is from a table under
 [Evidence](#evidence), at the defaults (level 0.95, nominal 2.5 %).
 
-**What a gate promises.** Each "at most" is the worst over all numbers of episodes from 10 to 200
-and all rates, enumerated. A model as good as the oracle reads MODEL BOTTLENECK in at most 3.26 % of
-runs (3.52 % of gates of 3 to 9 episodes), and in fewer where the arms win and lose the same starts.
-With `margin=`, a model that loses the margin passes in at most 2.50 % of runs. A model that did not
-change reads REGRESSED in at most 2.49 % of runs, and an oracle that just reaches `min_oracle` fails
-in at most 2.50 %. `stop="sequential"` keeps 2.50 % over all looks together, at every limit from 10
-to 150 episodes.
+**What a gate promises.** Each figure of this paragraph is the worst over all numbers of episodes
+from 10 to 200 and all success rates, enumerated. A model as good as the oracle reads MODEL
+BOTTLENECK in at most 3.26 % of runs (3.52 % of gates of 3 to 9 episodes), where the arms are
+independent, and in fewer where they win and lose the same starts. With `margin=`, a model that
+loses the margin passes in at most 2.50 % of runs. A model that did not change reads REGRESSED in at
+most 2.49 % of runs, and an oracle that just reaches `min_oracle` fails in at most 2.50 %.
+`stop="sequential"` keeps 2.50 % over all looks together, at every limit from 10 to 150 episodes.
 
 A comparison of policies passes a model that is just at one of its limits in at most 5.5 % of gates
 of 500 queries or more, and in 14.5 % of 200 where few are wrong, as then AUROC is not judged.
