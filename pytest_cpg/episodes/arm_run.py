@@ -92,7 +92,13 @@ class ArmRun:
         self._successes, self._returns = np.zeros(count, dtype=bool), np.zeros(count)
         self._solved_at = np.zeros(count, dtype=np.int64)
         # Memory is taken only for what is written.
-        self._actions = np.zeros((count, self._budget, task.actions.size))
+        try:
+            self._actions = np.zeros((count, self._budget, task.actions.size))
+        except (MemoryError, ValueError) as error:
+            raise TaskError(
+                f"{task.name}: the actions of {count} episodes of {self._budget} steps do not fit "
+                f"into memory ({error}). Lower budget, or episodes."
+            ) from None
         self._disturbance = Disturbance(design.perturbation, task, starts.episodes, seed=seed)
         self._planning = Planning(name, design, model, starts.episodes)
         self._seconds, self._done = 0.0, 0

@@ -60,8 +60,8 @@ def as_given(value: Any) -> Any:
     return value
 
 
-def whole(least: int, most: float = float("inf")) -> Callable[[Any], int]:
-    """Return a parser of whole numbers from ``least`` to ``most``."""
+def whole(least: int, most: int = 1_000_000) -> Callable[[Any], int]:
+    """Return a parser of whole numbers from ``least`` to ``most``: nothing may go on for ever."""
 
     def parse(value: Any) -> int:
         try:
@@ -199,7 +199,7 @@ COMMON = (
 
 OF_EPISODES = (
     Argument("starts", one_of("sampled", "fixed"), "sampled", help="where episodes begin"),
-    Argument("horizon", whole(1), help="steps that a plan looks ahead"),
+    Argument("horizon", whole(1, 10_000), help="steps that a plan looks ahead"),
     Argument("budget", whole(1), help="steps of an episode"),
     Argument("action_repeat", whole(1), help="steps that an action is held for"),
     Argument("actions", one_of("levels", "box"), help="a few actions, or all between bounds"),

@@ -140,7 +140,7 @@ OF_PLANNING_GAP = (
 OF_ALL_GATES = (
     Option(
         "seed",
-        parser("whole", 0),
+        parser("whole", 0, 2**63 - 1),
         "int",
         0,
         "SEED",

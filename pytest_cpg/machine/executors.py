@@ -57,7 +57,7 @@ def run_all(
     tick : callable
         Told the number of finished calls, several times a second; what it raises ends all.
     """
-    lost = Counter[int]()
+    lost, unanswered = Counter[int](), Counter[int]()
     done, equipped = 0, workers_of(executor)
     pending: dict[Future[Any], int] = {}
     try:
@@ -67,8 +67,16 @@ def run_all(
             finished, _ = wait(pending, timeout=_PATIENCE_SECONDS, return_when=FIRST_COMPLETED)
             for future in finished:
                 place = pending.pop(future)
+                deaths = lost[place]
                 result = _result_of(future, calls[place].name, lost, place)
                 if result is None:
+                    unanswered[place] += lost[place] == deaths
+                    # Equipped the second time, a worker of our own lacks nothing.
+                    if unanswered[place] == _MOST_ATTEMPTS:
+                        raise ComponentError(
+                            f"{executor!r} gave None for {calls[place].name}, {_MOST_ATTEMPTS} "
+                            f"times. Let its futures give what the call returns."
+                        )
                     pending[_submitted(calls[place], executor, equipped=True)] = place
                     continue
                 done += 1
@@ -105,12 +113,14 @@ def sharers_of(executor: Executor) -> int:
 def _submitted(call: Call, executor: Executor, *, equipped: bool) -> Future[Any]:
     try:
         return call.submit(equipped)
-    except (BrokenExecutor, RuntimeError) as error:
-        if not isinstance(error, BrokenExecutor) and "shutdown" not in str(error):
-            raise
+    except CpgError:
+        raise
+    # An executor of a user's may raise anything.
+    except Exception as error:
+        why = str(error) or type(error).__name__
         raise ComponentError(
-            f"{executor!r} takes no more calls ({error}). Give cpg_executor one that is open, or "
-            f"use --cpg-workers, whose processes are replaced when they die."
+            f"{executor!r} takes no more calls ({why}). Give cpg_executor one that is open, or use "
+            f"--cpg-workers, whose processes are replaced when they die."
         ) from error
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import loads
@@ -49,6 +49,8 @@ class FileKind:
 
     def text_in(self, path: Path, *, errors: str = "strict") -> str | None:
         """Return the text of a file, decoded as `open` does; None where there is no such file."""
+        if path.is_char_device() or path.is_block_device():
+            raise FileError(f"cannot use {self.name} {path}: it is a device. Name a file")
         try:
             return path.read_text(encoding="utf-8", errors=errors)
         except FileNotFoundError:
@@ -175,17 +177,29 @@ def is_special(path: Path) -> bool:
     return os.path.exists(path) and not os.path.isfile(path)
 
 
+def archive_members(file: str | os.PathLike[str] | IO[bytes]) -> list[zipfile.ZipInfo]:
+    """Return what a zip archive says that it holds; nothing of what is none, or is damaged."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return archive.infolist()
+    # The others are of names that are no text, versions and disks that Python does not know, and
+    # places before the file's begin.
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError):
+        return []
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return []
+
+
 def check_unpacked_size(source: str | os.PathLike[str] | bytes) -> None:
     """Raise ValueError for an archive that would unpack to far more bytes than it has.
 
     What is no archive passes; whoever reads it says so. Members are asked for their size only.
     """
     own = len(source) if isinstance(source, bytes) else os.path.getsize(source)
-    try:
-        file = io.BytesIO(source) if isinstance(source, bytes) else source
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-    except zipfile.BadZipFile:
+    members = archive_members(io.BytesIO(source) if isinstance(source, bytes) else source)
+    if not members:
         return
     limit = max(HARMLESS_BYTES, MOST_SWELLING * own)
     total = sum(member.file_size for member in members)

@@ -111,8 +111,9 @@ def _check_baseline(config: pytest.Config, settings: Settings) -> None:
     if not path.exists():
         is_typed = config.getoption("cpg_baseline") is not None
         place = "--cpg-baseline" if is_typed else f"{PREFIX}BASELINE"
+        wrong = f"{path} is a link to no file" if path.is_symlink() else f"there is no file {path}"
         raise pytest.UsageError(
-            f"{place}={settings.typed['baseline']}: there is no file {path}. Correct the path, "
+            f"{place}={settings.typed['baseline']}: {wrong}. Correct the path, "
             f"which is from the root directory, leave it out, or add --cpg-update-baseline to "
             f"write it."
         )

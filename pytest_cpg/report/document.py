@@ -86,9 +86,14 @@ class _Gate(_Asked, total=False):
     resumed: list[str]
 
 
-class _Finding(TypedDict):
+class _Told(TypedDict):
     text: str
     fails: bool
+
+
+class _Finding(_Told, total=False):
+    warns: bool
+    answers: bool
 
 
 class _Document(TypedDict):

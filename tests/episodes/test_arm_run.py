@@ -154,6 +154,13 @@ def test_a_diverged_simulator_names_the_episode_and_step():
         run(model=Mirrored(Around()), task=Around(breaks_at=8.0))
 
 
+def test_actions_that_do_not_fit_into_memory_are_said():
+    with pytest.raises(
+        TaskError, match=r"of 1000000000000000 steps do not fit into memory.*budget"
+    ):
+        run(task=Around(budget=10**15))
+
+
 class NotFinite(TrueModel):
     def rollout(self, latents, actions):
         after = super().rollout(latents, actions).copy()

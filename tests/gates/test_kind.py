@@ -1,7 +1,10 @@
+from argparse import ArgumentTypeError
+
 import pytest
 
 from pytest_cpg import Verdict
 from pytest_cpg.gates import GATES
+from pytest_cpg.gates.arguments import as_given
 from pytest_cpg.gates.kind import max_verdict_of
 
 
@@ -37,3 +40,20 @@ def test_an_unknown_verdict_like_none_lists_them_all(name):
     ) as info:
         accepted(name)
     assert all(verdict in str(info.value) for verdict in Verdict)
+
+
+@pytest.mark.parametrize("marker", GATES)
+def test_every_whole_number_of_a_marker_has_a_largest_one(marker):
+    """What runs for ever, or asks for any memory, is a mistake that nobody sees."""
+    bounded = []
+    for argument in GATES[marker].arguments:
+        try:
+            found = argument.parse and argument.parse(10**30)
+        except ValueError:
+            continue
+        except ArgumentTypeError as error:
+            bounded += [argument.name] * ("at most" in str(error))
+        else:
+            # Other numbers are read as float, and what is read later is checked then.
+            assert not isinstance(found, int) or argument.parse is as_given
+    assert bounded

@@ -82,3 +82,18 @@ def test_an_unknown_number_of_workers_is_taken_for_two():
     assert executors.workers_of(object()) == 2
     with ThreadPoolExecutor(3) as pool:
         assert executors.workers_of(pool) == executors.sharers_of(pool) == 3
+
+
+def test_an_executor_whose_futures_give_nothing_is_named():
+    script = Scripted(*[None] * 9)
+    with pytest.raises(ComponentError, match=r"gave None for call 0, 3 times\. Let its futures"):
+        run(script, 1)
+    assert len(script.answers) == 6
+
+
+def test_an_executor_that_refuses_a_call_is_named_with_what_it_says():
+    def submit(_):
+        raise TypeError("no such queue")
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ComponentError, match="no such queue"):
+        dict(run_all(pool, [Call("first", submit)], tick=lambda done: None))

@@ -40,6 +40,7 @@ MARKER_MISTAKES = {
     'task="track", tolerance=0.6': "tolerance: need a number between 0 and 0.5",
     'task="track", starts="same"': "need one of sampled, fixed, got 'same'",
     'task="track", horizon=0': "horizon: need a whole number of at least 1, got 0",
+    'task="track", horizon=10**30': "horizon: need a whole number of at most 10000, got 1000",
     'task="track", budget="long"': "budget: need a whole number of at least 1, got 'long'",
     'task="track", actions="boxes"': "actions: need one of levels, box, got 'boxes'",
     'task="maze", action_repeat=2': "action_repeat: task 'maze' does not know it. Leave it out",
@@ -221,6 +222,14 @@ def test_a_bad_option_is_a_usage_error(repository, argument, message):
     result = repository.runpytest(argument)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert message in result.stderr.str()
+
+
+def test_a_baseline_in_a_loop_of_links_is_no_missing_file(repository):
+    for one, other in (("a", "b"), ("b", "a")):
+        (repository.path / one).symlink_to(repository.path / other)
+    result = repository.runpytest("--cpg-baseline=a")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*/a is a link to no file. Correct the path*"])
 
 
 def test_a_bad_ini_value_names_the_file_and_the_setting(repository):

@@ -39,7 +39,7 @@ class PlanQuality:
         Argument("planner", as_given, "random-shooting", help="the name of a planner, or one"),
         Argument("max_exploitation", _share, 0.1, help="score in the model beyond that in truth"),
         Argument("min_score", _share, help="the smallest mean score in truth"),
-        Argument("k", whole(2), 24, help="neighbours of each plan"),
+        Argument("k", whole(2, 10_000), 24, help="neighbours of each plan"),
         Argument(
             "neighbours", one_of("random", "adversarial"), "random", help="how they are found"
         ),

@@ -45,7 +45,7 @@ class PolicyComparison:
         Argument("min_coverage", _share, 0.5, help="the share of all that the surest are"),
         Argument("max_loss", _share, help="the share of wrong answers among all"),
         Argument("min_queries", whole(20), 200, help="fewer queries are an error"),
-        Argument("resamples", whole(100), 1000, help="of the queries, for every interval"),
+        Argument("resamples", whole(100, 100_000), 1000, help="of the queries, for every interval"),
         Argument("level", None, option="confidence", help="of the intervals"),
         of_option("seed"),
     )

@@ -9,12 +9,12 @@ from __future__ import annotations
 import io
 import os
 import warnings
-import zipfile
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from pytest_cpg.contracts import CpgError, WorldModelError
+from pytest_cpg.machine.files import archive_members
 from pytest_cpg.world_models.binding.conventions import is_refusal
 from pytest_cpg.world_models.binding.tensors import Tensor, on_arrays, torch
 from pytest_cpg.world_models.checkpoints.trust import digest_of, how_to_trust, is_trusted
@@ -26,14 +26,7 @@ _WRITERS = {"torchscript": "TorchScript", "export": "a program of torch.export"}
 
 def kind_of(file: str | os.PathLike[str] | IO[bytes]) -> Kind | None:
     """Say which kind of program a file holds; None when it holds something else."""
-    if not zipfile.is_zipfile(file):
-        return None
-    try:
-        with zipfile.ZipFile(file) as archive:
-            names = archive.namelist()
-    # A few bytes at its end make anything look like one.
-    except zipfile.BadZipFile:
-        return None
+    names = [member.filename for member in archive_members(file)]
     # The first is what torch 2.8 and later writes, the second what went before.
     if any(
         name.endswith(("models/model.json", "serialized_exported_program.json")) for name in names

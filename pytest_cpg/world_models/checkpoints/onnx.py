@@ -65,23 +65,25 @@ class OnnxDynamics:
                 list(self._data), list(self._data.values()), list(map(len, self._data.values()))
             )
         try:
+            # A second try with the same provider is worth no banner.
             self._session: Any = onnxruntime.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"]
+                content, options, providers=["CPUExecutionProvider"], enable_fallback=0
             )
+            # Names of a damaged file may be no text.
+            given = [(one.name, one.type, one.shape) for one in self._session.get_inputs()]
         # Its exceptions have no class in common but this one.
         except Exception as error:
             raise WorldModelError(
                 f"{name} is no model that ONNX Runtime can read: {_told(error)}"
             ) from None
-        given = self._session.get_inputs()
-        self._inputs = [(one.name, one.type) for one in given]
+        self._inputs = [(title, kind) for title, kind, _ in given]
         if len(given) not in (1, 2) or any(kind not in _TYPES for _, kind in self._inputs):
             raise WorldModelError(
                 f"the model in {name} takes {self._inputs}. Export one that takes floats: "
                 f"observations and actions, or both joined on their last axis."
             )
-        for one in given:
-            _check_shape(name, one.name, one.shape)
+        for title, _, shape in given:
+            _check_shape(name, title, shape)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> OnnxDynamics:
