@@ -23,7 +23,7 @@ from pytest_cpg.render.command import main
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.report.document import document
 from pytest_cpg.report.ledger import Ledger
-from pytest_cpg.report.outcomes import SessionEnd
+from pytest_cpg.report.session import SessionEnd
 
 # A version of zip that there is not, where the directory of an archive has it.
 _VERSION = 6

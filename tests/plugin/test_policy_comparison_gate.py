@@ -26,7 +26,7 @@ MODELS = {
     "callable": lambda observations, actions: observations,
     "alone": Carts(1),
     "nan": Carts(lost=25),
-    "crash": Carts(crash=7),
+    "crash": Carts(crash=40),
 }
 
 
