@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -56,22 +57,36 @@ def test_tables_are_what_results_give():
     assert "\n".join(compare.correlations(KEPT["new"])) == new.rstrip("\n")
 
 
+def right(rows, method):
+    """Return the share of pairs of a task's plans that a score puts in the order of robustness."""
+    tasks = {}
+    for one in rows:
+        known = tasks.setdefault((one["family"], one["task"]), [])
+        known.append((one["robustness"], one[method]))
+    told = [
+        0.5 if x == y else float((a > b) == (x > y))
+        for plans in tasks.values()
+        for (a, x), (b, y) in combinations(plans, 2)
+        if a != b
+    ]
+    return f"{100 * np.mean(told):.0f} %"
+
+
 def test_the_page_shows_what_the_tables_do():
     page = (compare.RESULTS.parents[2] / "docs" / "agent-plans.md").read_text()
-    tables, new = ((compare.RESULTS / f"{name}.md").read_text() for name in ("plans", "new"))
-    first, later = page.split("## Tried on new tasks")
-    rows = re.findall(r"^\|[^|]*\| (-?\d.*) \|$", first, re.MULTILINE)
-    assert len(rows) == 7
-    assert all(row in tables for row in rows)
+    tables = [(compare.RESULTS / f"{name}.md").read_text() for name in ("plans", "new")]
     rows = re.findall(
-        r"^\| ([^|]*) \| (-?\d[^|]*) \| (.*)\| ([^|]*) \| (.*)\|$", later, re.MULTILINE
+        r"^\| ([^|]*) \| (-?\d\.[^|]*) \| ([^|]*) \| (-?\d\.[^|]*) \| ([^|]*) \|$", page, re.MULTILINE
     )
-    assert len(rows) == 5
-    for name, over_all, above, within, above_within in rows:
-        score = name.replace("CFSim, ", "CFSim ")
-        assert f"| {score} | {over_all} | {within} |" in new
-        if above:
-            assert f"| {score} minus outcome of one real run | {above}| {above_within}|" in new
+    assert len(rows) == 6
+    for score, *found in rows:
+        for table, kept, within, pairs in zip(
+            tables, (KEPT["plans"]["plans"], KEPT["new"]), found[::2], found[1::2], strict=True
+        ):
+            assert re.search(
+                rf"^\| {score} \| [^|]* \| {re.escape(within)} \|", table, re.MULTILINE
+            )
+            assert right(kept, score) == pairs
 
 
 def test_what_tasks_and_plans_differ_by_add_up_to_the_correlation_over_all_plans():
