@@ -86,14 +86,9 @@ class _Gate(_Asked, total=False):
     resumed: list[str]
 
 
-class _Told(TypedDict):
+class _Finding(TypedDict):
     text: str
     fails: bool
-
-
-class _Finding(_Told, total=False):
-    warns: bool
-    answers: bool
 
 
 class _Document(TypedDict):
@@ -160,7 +155,7 @@ def session_in(values: Any, kinds: Kinds) -> Session:
     ended = report["session"]
     return Session(
         gates=tuple(_read_gate(gate, at, kinds) for at, gate in enumerate(report["gates"])),
-        findings=decode(tuple[Finding, ...], values["findings"]),
+        findings=decode(tuple[Finding, ...], values["findings"], at="findings"),
         deselected=tuple(report["deselected"]),
         end=SessionEnd(
             exit_code=ended["exit_code"],

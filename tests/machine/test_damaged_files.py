@@ -22,8 +22,7 @@ from pytest_cpg.machine.files import FileError, archive_members
 from pytest_cpg.render.command import main
 from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.report.document import document
-from pytest_cpg.report.ledger import Ledger
-from pytest_cpg.report.session import SessionEnd
+from pytest_cpg.report.session import Session
 
 # A version of zip that there is not, where the directory of an archive has it.
 _VERSION = 6
@@ -203,8 +202,7 @@ def test_a_report_with_one_wrong_field_of_a_finding_is_refused(
     tmp_path, monkeypatch, capsys, field, command
 ):
     monkeypatch.chdir(tmp_path)
-    ledger = Ledger(findings=(Finding("told"),))
-    found = document(ledger, PROVENANCE, SessionEnd(exit_code=0))
+    found = document(Session(gates=(), findings=(Finding("told"),), provenance=PROVENANCE))
     found["findings"][0][field] = 1
     (tmp_path / "r.json").write_text(json.dumps(found), encoding="utf-8")
     assert main([command, *["r.json"] * (1 + (command == "compare"))]) == 2
