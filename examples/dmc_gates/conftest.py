@@ -13,5 +13,5 @@ def learned_dynamics(oracle_dynamics):
 
 @pytest.fixture
 def training_data(oracle_dynamics):
-    """What that model has seen: a gate that fails says whether its plans leave it."""
-    return transitions(oracle_dynamics.task).observations
+    """What that model has seen: a gate that fails says whether it was too little."""
+    return transitions(oracle_dynamics.task)

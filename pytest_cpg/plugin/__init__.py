@@ -85,7 +85,7 @@ def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
 
 @pytest.fixture(scope="session")
 def training_data() -> Any:
-    """Give the observations that the model was trained on, or the path of their file."""
+    """Give the transitions or observations that the model was trained on, or a file of them."""
     return None
 
 

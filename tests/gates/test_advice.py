@@ -66,11 +66,13 @@ def test_what_rates_is_named_by_what_is_swapped(swapped, said):
     assert advice.startswith(said)
 
 
-def test_obstacles_and_constants_are_on_the_list_and_no_memory_without_one():
+def test_without_data_two_questions_on_the_loss_come_before_any_constant():
     advice = advice_on(
-        Cause.DYNAMICS_BIAS, swapped=("dynamics",), has_memory=False, knows_data=False
+        Cause.ONE_STEP_ERROR, swapped=("dynamics",), has_memory=False, knows_data=False
     )
-    assert "obstacles and contacts, constants such as masses" in advice
+    parts = ("held-out data", "more data", "longer training", "obstacles, constants, units")
+    assert sorted(parts, key=advice.index) == list(parts)
+    assert advice.endswith("Return Transitions from training_data, and the gate tells which.")
     assert "update" not in advice
 
 

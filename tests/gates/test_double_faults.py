@@ -39,7 +39,7 @@ def test_the_real_one_of_two_faults_is_named(title):
 def test_moves_that_are_swapped_are_wrong_everywhere_though_half_of_them_come_as_near(seed):
     learned = double.model_of("two-room", "a corner that holds", "moves swapped")
     found = double.named("two-room", learned, seed=seed)
-    assert found.cause == Cause.DYNAMICS_BIAS
+    assert found.cause == Cause.ONE_STEP_ERROR
     assert found.misreading.name == "ACTION ORDER"
 
 

@@ -39,18 +39,18 @@ def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "  cpg: diagnosis * decisions, * s (DYNAMICS BIAS)",
-            "  Why      DYNAMICS BIAS: *",
-            "  Do       Check obstacles and contacts, *",
-            "  Why the gap is there: DYNAMICS BIAS (* decisions of 5 episodes, * s)",
+            "  cpg: diagnosis * decisions, * s (ONE-STEP ERROR)",
+            "  Why      ONE-STEP ERROR: *",
+            "  Do       Compare the one-step loss on held-out data *",
+            "  Why the gap is there: ONE-STEP ERROR (* decisions of 5 episodes, * s)",
             "    regret *",
         ]
     )
     report = json.loads((repository.path / "r.json").read_text())
     bad, good = (gate["comparisons"][0]["result"]["diagnosis"] for gate in report["gates"])
-    assert (bad["cause"], good) == ("DYNAMICS BIAS", None)
+    assert (bad["cause"], good) == ("ONE-STEP ERROR", None)
     for name in ("c.md", "p.html"):
-        assert "DYNAMICS BIAS" in (repository.path / name).read_text()
+        assert "ONE-STEP ERROR" in (repository.path / name).read_text()
     assert "How far plans go from the training data" in (repository.path / "p.html").read_text()
 
 

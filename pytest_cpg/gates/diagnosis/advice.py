@@ -13,9 +13,15 @@ _ADVICE = {
     Cause.NOISE: "Plan with the mean (leave noise_size out), or fit the variance better.",
     Cause.COVERAGE: "Train on transitions where the oracle's plans lead as well, or on those of "
     "this planner.",
-    Cause.DYNAMICS_BIAS: "Check obstacles and contacts, constants such as masses and the time "
-    "step, units, normalisation and the delay of actions. If they are right, fit single steps "
-    "better: more data, longer training.",
+    Cause.DYNAMICS_BIAS: "Check {look}, in the model and in what made its training data. More "
+    "data or longer training does not mend a wrong constant.",
+    Cause.TOO_LITTLE_DATA: "Collect more data, first where plans lead. Longer training fits the "
+    "same data more closely, and nothing else.",
+    Cause.UNDERFIT: "Train longer, until the loss on the training data stops falling; if it has "
+    "stopped, take a larger network. More data alone does not help.",
+    Cause.ONE_STEP_ERROR: "Compare the one-step loss on held-out data with that on training data. "
+    "Far above it: more data. Both high: longer training, or a larger network. Both low: check "
+    "obstacles, constants, units, the time step and the delay of actions.",
     Cause.LOCAL_ERROR: "Replay a lost start: its table names the step at which a plan breaks its "
     "promise. Train on transitions from there.",
     Cause.EXPLOITATION: "Penalise disagreement of an ensemble, or train on transitions of the "
@@ -27,9 +33,11 @@ _ON_MEMORY = (
     "Check update first: what it is given (the action that led to the observation), and that it "
     "keeps what was remembered. "
 )
-_ON_DATA = " Give training_data, and the gate says whether plans leave that data."
-# What COVERAGE reads as where the training data is not known.
-_MAY_BE_COVERAGE = (Cause.LOCAL_ERROR, Cause.DYNAMICS_BIAS)
+# What is named in place of another cause where the training data is not known.
+_ON_DATA = {
+    Cause.LOCAL_ERROR: " Give training_data, and the gate says whether plans leave that data.",
+    Cause.ONE_STEP_ERROR: " Return Transitions from training_data, and the gate tells which.",
+}
 _ON_DECODER = (
     "Retrain the decoder on latents that the rollout reaches: the task's score reads what it "
     "decodes."
@@ -41,9 +49,9 @@ def advice_on(cause: Cause, *, swapped: Sequence[str], has_memory: bool, knows_d
     if cause == Cause.SCORE_HEAD:
         return advice_on_score(swapped)
     text = _ADVICE.get(cause, "")
-    if cause == Cause.DYNAMICS_BIAS and has_memory:
+    if cause in (Cause.DYNAMICS_BIAS, Cause.ONE_STEP_ERROR) and has_memory:
         return _ON_MEMORY + text
-    return text + _ON_DATA * (cause in _MAY_BE_COVERAGE and not knows_data)
+    return text if knows_data else text + _ON_DATA.get(cause, "")
 
 
 def advice_on_score(swapped: Sequence[str]) -> str:

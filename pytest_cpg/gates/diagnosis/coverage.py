@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, CpgError, FloatArray, IntArray
 from pytest_cpg.machine.files import check_unpacked_size
+from pytest_cpg.world_models.transitions import Transitions
 
 # A state is covered by this many neighbours, so that a single odd row covers nothing.
 NEIGHBOURS = 5
@@ -23,6 +24,7 @@ MOST_ROWS = 5000
 _PARTS = 10
 _BINS = 20
 _WIDEST = 4.0
+_OF_TRANSITIONS = ("observations", "actions", "next_observations")
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -71,13 +73,17 @@ class TrainingStates:
     ----------
     centre, scale : array [O]
         Mean and deviation of the observations; the latter 1 where none differs.
+    transitions : Transitions or None
+        What followed on them, where that is known.
     """
 
-    def __init__(self, observations: FloatArray) -> None:
+    def __init__(self, observations: FloatArray, transitions: Transitions | None = None) -> None:
         from scipy.spatial import cKDTree
 
-        rows = np.linspace(0, len(observations) - 1, min(len(observations), MOST_ROWS))
-        kept = observations[rows.round().astype(np.intp)]
+        places = np.linspace(0, len(observations) - 1, min(len(observations), MOST_ROWS))
+        rows = places.round().astype(np.intp)
+        kept = observations[rows]
+        self.transitions = None if transitions is None else _rows_of(transitions, rows)
         self.centre, deviations = kept.mean(axis=0), kept.std(axis=0)
         # What never changed in training is outside as soon as it does, in its own unit.
         self.scale = np.where(deviations > 0, deviations, 1.0)
@@ -110,37 +116,61 @@ class TrainingStates:
         return distances / self.threshold
 
 
-def read_training_data(given: Any, *, size: int) -> TrainingStates | str:
-    """Return training data that a fixture gave, or why coverage cannot be checked by it.
+def read_training_data(given: Any, *, size: int, action_size: int) -> TrainingStates | str:
+    """Return training data that a fixture gave, or why nothing can be checked by it.
 
-    It gives an array [T, O], or the path of a ``.npy`` file, or of an ``.npz`` with the key
-    ``observations``.
+    It gives `Transitions`, an array of observations [T, O], or the path of a ``.npy`` file, or of
+    an ``.npz`` with the key ``observations``, and beside it ``actions`` and ``next_observations``
+    where it holds transitions.
     """
     if given is None:
-        return "return the observations it was trained on from a training_data fixture"
+        return "return the data it was trained on from a training_data fixture"
     try:
-        observations = _array_of(given)
+        parts = _parts_of(given)
     except CpgError as error:
         return str(error)
-    if observations.ndim > 2:
-        observations = observations.reshape(-1, observations.shape[-1])
-    wanted = f"return observations [T, {size}], or the path of a .npy or .npz file with them"
-    if observations.ndim != 2 or observations.shape[1] != size:
-        return f"training_data has shape {observations.shape}: {wanted}"
-    if observations.dtype.kind not in "fiu" or not np.isfinite(observations).all():
-        return f"training_data holds what is no finite number: {wanted}"
+    sizes = {"observations": size, "actions": action_size, "next_observations": size}
+    flat = {}
+    for name, part in parts.items():
+        rows = part.reshape(-1, part.shape[-1]) if part.ndim > 2 else part
+        wanted = f"return {name} [T, {sizes[name]}], or the path of a .npy or .npz file with them"
+        what = "training_data has" if name == "observations" else f"training_data's {name} have"
+        if rows.ndim != 2 or rows.shape[1] != sizes[name]:
+            return f"{what} shape {rows.shape}: {wanted}"
+        if rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
+            return f"training_data holds what is no finite number: {wanted}"
+        flat[name] = rows.astype(np.float64)
+    observations = flat["observations"]
     if len(observations) < _PARTS * NEIGHBOURS:
         return f"training_data has {len(observations)} rows, and {_PARTS * NEIGHBOURS} are needed"
-    return TrainingStates(observations.astype(np.float64))
+    if len(flat) < len(sizes):
+        return TrainingStates(observations)
+    if len({len(rows) for rows in flat.values()}) > 1:
+        counts = ", ".join(f"{len(rows)} {name}" for name, rows in flat.items())
+        return f"training_data has {counts}: return as many of each"
+    return TrainingStates(observations, Transitions(**dict[str, Any](flat)))
 
 
-def _array_of(given: Any) -> Array:
-    """Return an array that was given or read; nothing is unpickled."""
+def _rows_of(transitions: Transitions, rows: IntArray) -> Transitions:
+    return Transitions(
+        observations=transitions.observations[rows],
+        actions=transitions.actions[rows],
+        next_observations=transitions.next_observations[rows],
+    )
+
+
+def _parts_of(given: Any) -> dict[str, Array]:
+    """Return arrays that were given or read, by name; nothing is unpickled."""
+    if isinstance(given, Transitions):
+        return {name: getattr(given, name) for name in _OF_TRANSITIONS}
     if not isinstance(given, str | os.PathLike):
         if not hasattr(given, "__array__") and not isinstance(given, list | tuple):
-            raise CpgError(f"training_data is a {type(given).__name__}: return an array or a path")
+            raise CpgError(
+                f"training_data is a {type(given).__name__}: return an array or a path, or "
+                f"Transitions"
+            )
         try:
-            return np.asarray(given)
+            return {"observations": np.asarray(given)}
         except (TypeError, ValueError, RuntimeError) as error:
             raise CpgError(f"training_data is no array: {error}") from None
     path = Path(given)
@@ -148,14 +178,16 @@ def _array_of(given: Any) -> Array:
         check_unpacked_size(path)
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
-            return found
+            return {"observations": found}
         with found:
             if "observations" not in found.files:
                 raise CpgError(
                     f"training_data {path} has no array named observations, only "
                     f"{', '.join(found.files) or 'none at all'}"
                 )
-            return np.asarray(found["observations"])
+            is_whole = set(_OF_TRANSITIONS) <= set(found.files)
+            names = _OF_TRANSITIONS if is_whole else _OF_TRANSITIONS[:1]
+            return {name: np.asarray(found[name]) for name in names}
     except CpgError:
         raise
     # What is in a file may be wrong in any way, and its header may ask for any memory.

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.gates.diagnosis.coverage import Coverage
 from pytest_cpg.planners.objective import Objective
+from pytest_cpg.stats import Interval
 
 # Rows of the candidates that planners chose; those behind them are random.
 LEARNED, ORACLE, FIRST_RANDOM = 0, 1, 2
@@ -24,6 +25,51 @@ class Headroom(NamedTuple):
 
     solved: int
     tried: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """What a model lacks: few numbers that remove most of its error on steps not fitted on.
+
+    Attributes
+    ----------
+    name : str
+        The constant that is wrong, in capitals.
+    claim, advice : str
+        What mends the error, and where to look.
+    left : float
+        Share of the error that is left.
+    """
+
+    name: str
+    claim: str
+    advice: str
+    left: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneStep:
+    """Errors of one step, in units of what a step changes in each column.
+
+    Attributes
+    ----------
+    error : Interval or None
+        Of true steps where plans lead.
+    trained : Interval or None
+        Of the transitions of the training data that are nearest to these.
+    ratio : Interval or None
+        The first per second.
+    term : Term or None
+        What the error consists of, if it has a simple form.
+    lacks_transitions : bool
+        The other two would be known with transitions of the training data.
+    """
+
+    error: Interval | None
+    trained: Interval | None = None
+    ratio: Interval | None = None
+    term: Term | None = None
+    lacks_transitions: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +109,8 @@ class Evidence:
         Whether the model has a memory, and what it holds can be compared with what is observed.
     coverage : Coverage or str
         Of the states that planners visit or imagine; a text says why it was not checked.
+    one_step : OneStep or None
+        Errors of one step; None where answers cannot be compared with observations.
     """
 
     episodes: IntArray
@@ -78,6 +126,7 @@ class Evidence:
     remaining: IntArray
     memory: Memory
     coverage: Coverage | str
+    one_step: OneStep | None = None
 
     @property
     def expected(self) -> FloatArray:

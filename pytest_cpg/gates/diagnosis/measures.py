@@ -9,7 +9,14 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray
 from pytest_cpg.gates.diagnosis.coverage import Coverage
-from pytest_cpg.gates.diagnosis.evidence import CHOSEN, FIRST_RANDOM, LEARNED, ORACLE, Evidence
+from pytest_cpg.gates.diagnosis.evidence import (
+    CHOSEN,
+    FIRST_RANDOM,
+    LEARNED,
+    ORACLE,
+    Evidence,
+    OneStep,
+)
 from pytest_cpg.gates.diagnosis.losses import (
     LEVEL,
     confusion,
@@ -67,6 +74,8 @@ class Measures:
         Share of decisions where that is below `MOST_BLIND` at every step of a plan.
     memory_error : Interval
         As `window_error`, of what a memory decodes where it is not planned with.
+    one_step : OneStep or None
+        As of `Evidence`.
     lost_at : int or None
         First of the steps from which on plans are not shown to be ranked better than by chance.
     ranking_by_step, error_by_step : array [H]
@@ -89,6 +98,7 @@ class Measures:
     response: Interval | None
     blind: Interval | None
     memory_error: Interval | None
+    one_step: OneStep | None
     lost_at: int | None
     ranking_by_step: FloatArray
     error_by_step: FloatArray
@@ -134,6 +144,7 @@ def measures_of(evidence: Evidence) -> Measures:
             per_episode(_marked(responses < MOST_BLIND, responses), episodes, by_mean=True)
         ),
         memory_error=_memory_error(evidence),
+        one_step=evidence.one_step,
         lost_at=_lost_at(by_step),
         ranking_by_step=mean(along, axis=0),
         error_by_step=_error_by_step(evidence),

@@ -23,6 +23,7 @@ from pytest_cpg.gates.diagnosis.evidence import (
     Evidence,
     Memory,
 )
+from pytest_cpg.gates.diagnosis.one_step import one_step_of
 from pytest_cpg.planners.objective import objective_of
 from pytest_cpg.world_models import BoundModel, OracleDynamics
 
@@ -67,6 +68,7 @@ def evidence_of(
         episodes=decisions.episodes,
         lost=np.array(lost, dtype=np.intp),
         coverage=trained if isinstance(trained, str) else coverage,
+        one_step=one_step_of(design, bound["learned"], decisions, trained=trained),
     )
 
 

@@ -67,7 +67,7 @@ def _misread(
     count = len(decisions.rows)
     decisions = decisions.take(np.linspace(0, count - 1, min(count, _STATES)).round().astype(int))
     steps, known = _true_steps(design, decisions, trained)
-    asked = _asked(learned, decisions.latents[known], steps.observations)
+    asked = asked_of(learned, decisions.latents[known], steps.observations)
     if asked is None or len(known) < _FEWEST:
         return None
     rows = np.repeat(np.arange(len(known)), steps.actions.shape[1])
@@ -133,7 +133,7 @@ def _true_steps(
 ) -> tuple[TrueSteps, IntArray]:
     """Return true steps, and from which decisions they are: where none of them diverges."""
     task, states = design.task, decisions.states
-    actions = _actions(task, decisions.streams(design.seed, Purpose.ACTIONS))
+    actions = actions_to_try(task, decisions.streams(design.seed, Purpose.ACTIONS))
     count, tried = actions.shape[:2]
     pair = task.actions.sample(decisions.streams(design.seed, Purpose.PAIRS_OF_ACTIONS), (2,))
     every = task.step(np.repeat(states, tried, axis=0), actions.reshape(count * tried, -1))
@@ -169,7 +169,7 @@ def _true_steps(
     return steps, known
 
 
-def _actions(task: Task, streams: list[np.random.Generator]) -> FloatArray:
+def actions_to_try(task: Task, streams: list[np.random.Generator]) -> FloatArray:
     """Return actions to try in each state [N, J, A]: all of a small set, or random ones."""
     actions = task.actions
     if isinstance(actions, FiniteActions) and len(actions.values) <= _MOST_ACTIONS:
@@ -185,7 +185,7 @@ def _reach(task: Task) -> FloatArray:
     return np.asarray(np.ptp(space.values, axis=0) / 2)
 
 
-def _asked(learned: BoundModel, latents: FloatArray, observations: FloatArray) -> Asked | None:
+def asked_of(learned: BoundModel, latents: FloatArray, observations: FloatArray) -> Asked | None:
     """Return how a model is asked at these latents [N, Z]; None if it predicts no observations."""
     own = learned.described(latents)
     takes_observations = learned.update is None and np.array_equal(own, observations)

@@ -6,7 +6,7 @@ rule asks that an interval lies beyond its threshold, not its middle.
 
 from __future__ import annotations
 
-from pytest_cpg.gates.diagnosis.evidence import Headroom, Memory
+from pytest_cpg.gates.diagnosis.evidence import Headroom, Memory, OneStep
 from pytest_cpg.gates.diagnosis.measures import CONTRAST, Measures
 from pytest_cpg.gates.diagnosis.repairs import MOST, WINDOW_ERROR, WonBack
 from pytest_cpg.gates.diagnosis.result import Cause
@@ -18,6 +18,8 @@ LEAST_OUTSIDE = 0.1
 MOSTLY_OUTSIDE = 0.5
 # Of the error outside: as much inside would be the model's, and not its data's.
 LEAST_INSIDE = 1 / 3
+# Of the error on the training data beside it: what is more was learned by heart.
+MOST_TIMES = 2.5
 # Some places are wrong, and not all: the others are a quarter of all or more, or random plans are
 # right in a fifth of the places that decisions lead to.
 MOST_BAD, LEAST_RIGHT = 0.75, 0.2
@@ -101,7 +103,8 @@ def _of_dynamics(found: Measures) -> tuple[Cause, ...]:
     if not is_above(won.shares["places"], MOST):
         return ()
     # Where they lie is not shown, but there they are.
-    return (Cause.DYNAMICS_BIAS if is_above(found.bad_windows, MOST) else Cause.LOCAL_ERROR,)
+    is_everywhere = is_above(found.bad_windows, MOST)
+    return (_of_steps(found.one_step) if is_everywhere else Cause.LOCAL_ERROR,)
 
 
 def _of_restarts(found: Measures, won: WonBack) -> Cause | None:
@@ -125,7 +128,20 @@ def _of_places(found: Measures, won: WonBack) -> Cause | None:
         return Cause.LOCAL_ERROR
     if is_above(found.blind, MOSTLY_BLIND):
         return Cause.ACTION_BLIND
-    return Cause.DYNAMICS_BIAS if is_above(found.window_error, WINDOW_ERROR) else None
+    return _of_steps(found.one_step) if is_above(found.window_error, WINDOW_ERROR) else None
+
+
+def _of_steps(one_step: OneStep | None) -> Cause:
+    """Return why steps are wrong everywhere, as far as that can be measured."""
+    if one_step is None:
+        return Cause.ONE_STEP_ERROR
+    if one_step.term is not None:
+        return Cause.DYNAMICS_BIAS
+    if one_step.ratio is None:
+        return Cause.ONE_STEP_ERROR
+    # One of the two it is: the nearer one is told, as the first thing to try.
+    is_overfit = one_step.ratio.estimate > MOST_TIMES
+    return Cause.TOO_LITTLE_DATA if is_overfit else Cause.UNDERFIT
 
 
 def has_contrast(found: Measures) -> bool:

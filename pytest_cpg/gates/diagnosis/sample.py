@@ -172,7 +172,11 @@ def _evidence(
             [step for pair in zip(*arms, strict=True) for step in pair],
             Imagination("learned", design.task.actions, bound["learned"]),
         )
-        trained = read_training_data(training_data, size=design.task.observation_size)
+        trained = read_training_data(
+            training_data,
+            size=design.task.observation_size,
+            action_size=design.task.actions.size,
+        )
         count = len(decisions.rows)
         progress("diagnosis", Stage(0, count, "decisions"))
         misreading = misread(design, bound["learned"], decisions, trained=trained)

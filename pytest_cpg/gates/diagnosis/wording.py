@@ -10,7 +10,7 @@ from pytest_cpg.contracts import FloatArray
 from pytest_cpg.gates.diagnosis import rules
 from pytest_cpg.gates.diagnosis.advice import advice_on
 from pytest_cpg.gates.diagnosis.coverage import Coverage
-from pytest_cpg.gates.diagnosis.evidence import WINDOW, Evidence, Headroom
+from pytest_cpg.gates.diagnosis.evidence import WINDOW, Evidence, Headroom, OneStep, Term
 from pytest_cpg.gates.diagnosis.losses import FEWEST_EPISODES, LEAST_REGRET
 from pytest_cpg.gates.diagnosis.measures import MOST_BLIND, Measures, by_the_task, measures_of
 from pytest_cpg.gates.diagnosis.repairs import MOST, WINDOW_ERROR
@@ -26,7 +26,14 @@ _MEANINGS = {
     Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. "
     "There, predictions {window} steps ahead are off by {outside_error} times the effect of a "
     "plan; {inside}.",
-    Cause.DYNAMICS_BIAS: "predictions {window} steps ahead are off by {window_error} times the "
+    Cause.DYNAMICS_BIAS: "{term}: single steps are off by {one_step} of what a step changes, and "
+    "{claim} leaves {left} of that, in states that it was not fitted on.",
+    Cause.TOO_LITTLE_DATA: "single steps are off by {one_step} of what a step changes where plans "
+    "lead, and by {trained} on the training data beside them, {times} times less: it was learned "
+    "by heart.",
+    Cause.UNDERFIT: "single steps are off by {one_step} of what a step changes where plans lead, "
+    "and by {trained} on the training data itself: it was not learned.",
+    Cause.ONE_STEP_ERROR: "predictions {window} steps ahead are off by {window_error} times the "
     "effect of a plan. With true steps the model wins back {places} of its loss.",
     Cause.LOCAL_ERROR: "the model is wrong in {bad_windows} of the places that plans lead through"
     "{others}. With true steps in the wrong ones it wins back {places} of its loss.",
@@ -66,6 +73,10 @@ _LOOK = (
     "clearer answer."
 )
 _BOTH = "Neither is enough by itself."
+_LEFT_DATA = (
+    "Of the states visited or imagined, {outside} lie outside the training data, which does not "
+    "explain it alone: {within}."
+)
 
 
 def diagnosis_of(
@@ -106,12 +117,12 @@ def diagnosis_of(
             cause,
             swapped=swapped,
             has_memory=evidence.memory != "none",
-            knows_data=isinstance(evidence.coverage, Coverage),
+            knows_data=_knows_data(evidence, cause),
         )
         for cause in causes
     )
     return replace(
-        _told(causes, words, said, advice),
+        _told(causes, words, said, advice, beside=_beside(found, causes).format(**words)),
         measures=(*_table(found, evidence), planner),
         episodes=episodes,
         profile=_profile(found, evidence.coverage),
@@ -119,13 +130,24 @@ def diagnosis_of(
     )
 
 
+def _knows_data(evidence: Evidence, cause: Cause) -> bool:
+    """Say whether training data would tell no more of a cause."""
+    if cause == Cause.ONE_STEP_ERROR:
+        return evidence.one_step is None or not evidence.one_step.lacks_transitions
+    return isinstance(evidence.coverage, Coverage)
+
+
 def _told(
-    causes: tuple[Cause, ...], words: dict[str, str], otherwise: str, advice: str
+    causes: tuple[Cause, ...],
+    words: dict[str, str],
+    otherwise: str,
+    advice: str,
+    *,
+    beside: str = "",
 ) -> Diagnosis:
     """Return a diagnosis that says what was found, and what to do about each cause."""
     texts = [_MEANINGS[cause].format(**words) for cause in causes] or [otherwise]
-    if len(causes) > 1:
-        texts.append(_BOTH)
+    texts += [_BOTH] * (len(causes) > 1) + [beside] * bool(beside)
     first, second, *_ = (*causes, Cause.NONE, Cause.NONE)
     return Diagnosis(
         cause=first,
@@ -133,6 +155,12 @@ def _told(
         summary=" ".join(text[:1].upper() + text[1:] for text in texts),
         recommendation=advice.format(**words),
     )
+
+
+def _beside(found: Measures, causes: tuple[Cause, ...]) -> str:
+    """Return what else was measured to be bad, and why it is not the cause."""
+    is_bad = rules.is_above(found.outside, rules.LEAST_OUTSIDE)
+    return _LEFT_DATA if is_bad and causes and Cause.COVERAGE not in causes else ""
 
 
 def _unexplained(found: Measures, words: dict[str, str], count: int) -> str:
@@ -155,16 +183,19 @@ def _words(found: Measures, scoring_share: Interval | None) -> dict[str, str]:
         name: "unknown" if interval is None else f"{interval.estimate:.2f}"
         for name, interval in {**intervals, **(found.won.shares if found.won else {})}.items()
     }
-    inside = "no state lies inside"
+    inside, within = "no state lies inside", "few lie inside to compare with"
     if found.inside_error is not None:
         inside = f"inside, by {found.inside_error.estimate:.2f}"
+        within = f"{WINDOW} steps inside are off by {found.inside_error.estimate:.2f}, too"
     steps = "fewer steps" if found.lost_at is None else f"fewer than {found.lost_at} steps"
     return {
         **numbers,
+        **_words_of_step(found.one_step),
         "steps": f"{steps} ahead",
         "inside": inside,
         "others": ", and right in the others" if rules.has_contrast(found) else "",
         "scoring": _scoring(scoring_share).format(**{"dynamics": "unknown", **numbers}),
+        "within": within,
         "limit": f"{_limit(found):g}",
         "window": str(WINDOW),
     }
@@ -175,6 +206,17 @@ def _scoring(share: Interval | None) -> str:
     if share is not None and rules.is_above(share, MOST):
         return f"true dynamics, rated by the model, still lose {share.estimate:.2f} of the gap"
     return "with the true dynamics the model wins back only {dynamics} of its loss"
+
+
+def _words_of_step(one_step: OneStep | None) -> dict[str, str]:
+    if one_step is None:
+        return {}
+    term = one_step.term or Term(name="", claim="", advice="", left=1.0)
+    numbers = {"one_step": one_step.error, "trained": one_step.trained, "times": one_step.ratio}
+    return {
+        name: "unknown" if interval is None else f"{interval.estimate:.2g}"
+        for name, interval in numbers.items()
+    } | {"term": term.name, "claim": term.claim, "left": f"{term.left:.0%}", "look": term.advice}
 
 
 def _words_of_planner(headroom: Headroom | None, oracle_rate: Interval) -> dict[str, str]:
@@ -198,6 +240,7 @@ def _table(found: Measures, evidence: Evidence) -> Iterator[Measure]:
             found.window_error,
             f"error / change by plans; bad above {WINDOW_ERROR:g}",
         ),
+        *_rows_of_step(found.one_step),
         ("bad places", found.bad_windows, f"share of places off by more than {_limit(found):g}"),
         ("response", found.response, f"spread / true spread; blind below {MOST_BLIND:g}"),
         (
@@ -210,6 +253,16 @@ def _table(found: Measures, evidence: Evidence) -> Iterator[Measure]:
     for name, text in _PARTS.items():
         if name != "noise" or evidence.drawn is not None:
             yield Measure.of(name, found.won.shares[name] if found.won else None, text)
+
+
+def _rows_of_step(
+    one_step: OneStep | None,
+) -> Iterator[tuple[str, Interval | None, str]]:
+    if one_step is None:
+        return
+    yield "one step", one_step.error, "error where plans lead / what a step changes"
+    if not one_step.lacks_transitions:
+        yield "trained", one_step.trained, "the same, on the training data beside these steps"
 
 
 def _limit(found: Measures) -> float:

@@ -128,6 +128,9 @@ _SHOWN_BY = {
     Cause.EXPLOITATION: "promises",
     Cause.COMPOUNDING_ERROR: "open loop",
     Cause.DYNAMICS_BIAS: "open loop",
+    Cause.TOO_LITTLE_DATA: "open loop",
+    Cause.UNDERFIT: "open loop",
+    Cause.ONE_STEP_ERROR: "open loop",
     Cause.LOCAL_ERROR: "open loop",
 }
 

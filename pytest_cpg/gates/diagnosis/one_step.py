@@ -1,0 +1,279 @@
+"""One step: how far a model is off, where plans lead and where it was trained, and by what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.contracts.streams import Purpose
+from pytest_cpg.episodes.decisions import Decisions
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.diagnosis.answer_readings import vector
+from pytest_cpg.gates.diagnosis.coverage import TrainingStates
+from pytest_cpg.gates.diagnosis.evidence import OneStep, Term
+from pytest_cpg.gates.diagnosis.losses import LEVEL, over_episodes, per_episode
+from pytest_cpg.gates.diagnosis.rereading import actions_to_try, asked_of
+from pytest_cpg.gates.diagnosis.true_steps import Asked, centred
+from pytest_cpg.stats.ratios import fieller_interval
+from pytest_cpg.world_models import BoundModel, Transitions
+
+# States that a term is fitted on and checked in, at least.
+_FEWEST = 16
+# Of an error: a term that leaves more of it removes less than half of its square. Networks that
+# learned too little leave more, a wrong constant less: tests/calibration/test_network_ladder.py.
+MOST_LEFT = 0.65
+# A linear function of the state has numbers enough to be a part of what was not learned.
+_MOST_OF_MANY = 0.5
+# A term of more numbers has to leave so much less.
+_BETTER = 0.8
+# Of a time step.
+_SLOWEST = 0.1
+# What is left less is gone.
+_EXACT = 1e-3
+# Of the true effect of an action: less comes later, or never.
+_MOST_BLIND = 0.1
+# Transitions beside a true step whose errors are drawn together.
+_NEIGHBOURS = 5
+# Of what a column varies by: what changes less in a step than this is constant.
+_STILL = 1e-6
+
+
+class Steps(NamedTuple):
+    """True steps, and what a model answers.
+
+    Shapes: ``N`` states, ``J`` actions tried in each.
+
+    Attributes
+    ----------
+    begun : array [N, O]
+    actions : array [N, J, A]
+    after, answers : array [N, J, O]
+        Where each leads, and where the model says it does.
+    idle : array [N, O]
+        What the model answers to the idle action.
+    """
+
+    begun: FloatArray
+    actions: FloatArray
+    after: FloatArray
+    answers: FloatArray
+    idle: FloatArray
+
+    @property
+    def unit(self) -> FloatArray:
+        """The unit of each column [O]: what a step changes; infinite where nothing does."""
+        change = np.sqrt(((self.after - self.begun[:, None]) ** 2).mean(axis=(0, 1)))
+        return np.where(change > _STILL * (1e-9 + self.begun.std(axis=0)), change, np.inf)
+
+
+def one_step_of(
+    design: Design,
+    learned: BoundModel,
+    decisions: Decisions,
+    *,
+    trained: TrainingStates | str,
+) -> OneStep | None:
+    """Return how far the model is off one step after these decisions.
+
+    None where its answers cannot be compared with observations. ``trained`` is as of `evidence_of`.
+    """
+    lead, rows, asked = _steps_of(design, learned, decisions)
+    if asked is None or len(rows) < _FEWEST or not np.isfinite(lead.unit).any():
+        return None
+    episodes, errors = decisions.episodes[rows], _errors(lead.answers, lead.after, lead.unit)
+    transitions = None if isinstance(trained, str) else trained.transitions
+    wide = lead
+    if learned.update is None:
+        beside, *_ = _steps_of(design, learned, _wandered(design, learned, decisions))
+        wide = Steps(*(np.concatenate(parts) for parts in zip(lead, beside, strict=True)))
+    found = OneStep(
+        error=over_episodes(per_episode(errors, episodes)),
+        term=term_of(wide),
+        lacks_transitions=transitions is None and asked.takes_observations,
+    )
+    if transitions is None or not asked.takes_observations:
+        return found
+    near = per_episode(_errors_beside(asked, lead, transitions), episodes)
+    learnt = over_episodes(near)
+    is_off = learnt is not None and learnt.low > 0
+    return replace(
+        found,
+        trained=learnt,
+        ratio=fieller_interval(per_episode(errors, episodes), near, level=LEVEL)
+        if is_off
+        else None,
+    )
+
+
+def _steps_of(
+    design: Design, learned: BoundModel, decisions: Decisions
+) -> tuple[Steps, IntArray, Asked | None]:
+    """Return steps from decisions, which of these they are from, and how the model is asked.
+
+    Steps from where truth or answer are no numbers are left out.
+    """
+    task, states = design.task, decisions.states
+    begun = np.asarray(task.observe(states), dtype=np.float64)
+    actions = actions_to_try(task, decisions.streams(design.seed, Purpose.ACTIONS))
+    count, tried = actions.shape[:2]
+    asked = asked_of(learned, decisions.latents, begun)
+    every = np.repeat(np.arange(count), tried)
+    plans = actions.reshape(len(every), 1, -1)
+    after = np.asarray(task.observe(task.step(states[every], plans[:, 0])), dtype=np.float64)
+    answers, idle = np.full_like(after, np.nan), np.full_like(begun, np.nan)
+    if asked is not None:
+        answers[:] = asked.answers(every, plans)[:, 0]
+        still = np.tile(task.actions.idle, (count, 1, 1))
+        idle[:] = asked.answers(np.arange(count), still)[:, 0]
+    shape = (count, tried, -1)
+    steps = Steps(begun, actions, after.reshape(shape), answers.reshape(shape), idle)
+    is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in steps]
+    rows = np.flatnonzero(np.all(is_known, axis=0))
+    return Steps(*(part[rows] for part in steps)), rows, asked
+
+
+def _wandered(design: Design, learned: BoundModel, decisions: Decisions) -> Decisions:
+    """Return decisions in the states that random plans lead to, each after a step of its own."""
+    streams = decisions.streams(design.seed, Purpose.PLANS)
+    horizon = design.planner.horizon
+    plans = design.task.actions.sample(streams, (horizon,))
+    reached = design.task.rollout(decisions.states, plans)
+    states = reached[np.arange(len(plans)), np.arange(len(plans)) % horizon]
+    # What diverged is not asked about.
+    is_known = np.asarray(np.isfinite(states).all(axis=1))
+    states = np.ascontiguousarray(np.where(is_known[:, None], states, decisions.states))
+    return replace(decisions, states=states, latents=learned.encode(states))
+
+
+def _errors(predicted: FloatArray, true: FloatArray, unit: FloatArray) -> FloatArray:
+    """Return how far predictions [..., O] are off in these units [O]: [...]."""
+    counts = np.isfinite(unit)
+    off = (predicted - true)[..., counts] / unit[counts]
+    return np.asarray(np.sqrt((off**2).mean(axis=-1)))
+
+
+def _errors_beside(asked: Asked, steps: Steps, transitions: Transitions) -> FloatArray:
+    """Return the mean error of the transitions nearest to each true step, [N, J]."""
+    from scipy.spatial import cKDTree
+
+    answers = asked.answers(
+        np.zeros(len(transitions), dtype=np.intp),
+        transitions.actions[:, None],
+        transitions.observations,
+    )[:, 0]
+    errors = _errors(answers, transitions.next_observations, steps.unit)
+    known = np.column_stack([transitions.observations, transitions.actions])
+    begun = np.broadcast_to(steps.begun[:, None], steps.after.shape)
+    wanted = np.concatenate([begun, steps.actions], axis=-1)
+    deviations = known.std(axis=0)
+    scale = np.where(deviations > 0, deviations, 1.0)
+    nearest: IntArray = cKDTree(known / scale).query(wanted / scale, k=_NEIGHBOURS)[1]
+    return np.asarray(errors[nearest].mean(axis=-1))
+
+
+def term_of(steps: Steps) -> Term | None:
+    """Return the simplest term that removes most of what a model's answers are off by."""
+    found = None
+    for term in terms_of(steps):
+        least = math.inf if found is None else _BETTER * max(found.left, _EXACT)
+        most = _MOST_OF_MANY if term.name == "DAMPING" else MOST_LEFT
+        if term.left <= most and max(term.left, _EXACT) < least:
+            found = term
+    return found
+
+
+def terms_of(steps: Steps) -> list[Term]:
+    """Return what terms leave of an error, those of the fewest numbers first.
+
+    They are fitted by least squares in one half of the states and checked in the other half, which
+    lies on the other side: what was not learned differs from place to place, and a constant is one.
+    """
+    begun = np.broadcast_to(steps.begun[:, None], steps.after.shape)
+    one, unit = np.ones((*begun.shape[:2], 1)), steps.unit
+    state, pushes = (np.concatenate([part, one], axis=-1) for part in (begun, steps.actions))
+    effect, change = steps.answers - steps.idle[:, None], steps.answers - begun
+    missing = steps.after - steps.answers
+    halves = _halves(steps.begun)
+
+    def factor(of: FloatArray, rows: IntArray | slice = slice(None)) -> FloatArray:
+        x, y = of[rows] / unit, missing[rows] / unit
+        power = float((x * x).sum())
+        return np.array((x * y).sum() / power if power > 0 else 0.0)
+
+    def weights(of: FloatArray, rows: IntArray | slice = slice(None)) -> FloatArray:
+        x, y = (part[rows].reshape(-1, part.shape[2]) for part in (of, missing))
+        return np.asarray(np.linalg.lstsq(x, y, rcond=None)[0])
+
+    def left(of: FloatArray, fit: Callable[..., FloatArray]) -> float:
+        apply = np.matmul if fit is weights else np.multiply
+        swapped = (halves, halves[::-1])
+        off = [missing[rows] - apply(of[rows], fit(of, fitted)) for fitted, rows in swapped]
+        before, after = (
+            np.square(part / unit).mean(axis=(0, 1)) for part in (missing, np.concatenate(off))
+        )
+        # A column that no score reads may be nonsense, and counts as one that stands still.
+        is_off = before > 0
+        counts = np.minimum(before, 1.0)[is_off]
+        lefts = after[is_off] / before[is_off]
+        return math.sqrt(np.average(lefts, weights=counts)) if is_off.any() else 1.0
+
+    offset = weights(one)[0]
+    offset = np.where(np.abs(offset) > _EXACT * unit, offset, 0.0)
+    found = [
+        Term(
+            name="OFFSET",
+            claim=f"`model(o, a) + {vector(offset)}`",
+            advice="constant forces, the bias of a sensor and means of the normalisation",
+            left=left(one, weights),
+        ),
+        Term(
+            name="GAIN",
+            claim=f"the effect of actions times {1 + factor(effect):.2g}",
+            advice="masses, the units of actions and how strongly they act",
+            left=left(effect, factor),
+        ),
+        Term(
+            name="TIME STEP",
+            claim=f"every change times {1 + factor(change):.2g}",
+            advice="the time step and the normalisation of changes",
+            # A world that stands still is none with another time step.
+            left=left(change, factor) if 1 + factor(change) > _SLOWEST else 1.0,
+        ),
+        Term(
+            name="DAMPING",
+            claim=f"a linear function of o ({_strongest(weights(state)[:-1], steps)})",
+            advice="friction, drag, springs and gravity",
+            left=left(state, weights),
+        ),
+    ]
+    effects = [np.abs(centred(part) / unit).mean() for part in (steps.answers, steps.after)]
+    if effects[0] < _MOST_BLIND * effects[1]:
+        found.append(
+            Term(
+                name="DELAY",
+                claim="an effect of the action in the same step",
+                advice="the delay of actions, and which action stands beside which observation",
+                left=left(pushes, weights),
+            )
+        )
+    return found
+
+
+def _halves(begun: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the states of observations [N, O] on one side and on the other, along their length."""
+    deviation = begun.std(axis=0)
+    scaled = (begun - begun.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    order = np.argsort(scaled @ np.linalg.svd(scaled, full_matrices=False)[2][0], kind="stable")
+    return order[: len(order) // 2], order[len(order) // 2 :]
+
+
+def _strongest(weights: FloatArray, steps: Steps) -> str:
+    """Return the weight of weights [O, O] that moves an answer most, as code."""
+    moved = np.abs(weights) * steps.begun.std(axis=0)[:, None] / steps.unit
+    source, column = np.unravel_index(int(np.argmax(moved)), moved.shape)
+    return f"most: {weights[source, column]:+.2g} * o[:, {source}] in column {column}"
