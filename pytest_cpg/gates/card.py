@@ -137,12 +137,15 @@ class Effect:
         Whether it is a share, in [-1, 1]; anything else is drawn on a scale of its own.
     margin : float or None
         The largest loss that is accepted as none.
+    is_difference : bool
+        Whether it may fall below 0, and is written with its sign.
     """
 
     found: Interval
     unit: str
     is_share: bool = True
     margin: float | None = None
+    is_difference: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,6 +176,10 @@ def _of_comparison(page: Page, one: Comparison) -> Iterator[Answer]:
         yield Answer("Since when", text=f"{drift.sentence}.{f' {before}' if before else ''}")
     elif before:
         yield Answer("Since when", text=before)
+    judged = one.judgement.reason
+    if judged in card.meaning:
+        # What a model is broken by comes before what follows from it.
+        why = [judged, *why]
     if why:
         strong, stop, rest = why[0].partition(". ")
         yield Answer("Why", f"{strong}{stop.strip()}", rest)

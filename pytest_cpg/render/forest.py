@@ -75,6 +75,7 @@ def _factor(effect: Effect, axis: Axis) -> float:
 
 def effect_text(effect: Effect) -> str:
     """Return an effect and its interval, a share to two decimals and all else to three digits."""
-    form, found = "{:+.2f}" if effect.is_share else "{:+.3g}", effect.found
+    sign, digits = "+" * effect.is_difference, ".2f" if effect.is_share else ".3g"
+    found, form = effect.found, f"{{:{sign}{digits}}}"
     estimate, low, high = map(form.format, (found.estimate, found.low, found.high))
     return f"{estimate} [{low}, {high}]"

@@ -183,6 +183,12 @@ def test_its_result_can_be_asserted_on_and_recorded_steps_are_checked(carts):
     section = " ".join(sections(result)["frozen"])
     assert "BROKEN: the model is wrong on " in section
     assert "One step is predicted no better than by leaving" in section
+    carts("--cpg-html=o.html", models=("frozen",), head=HEAD + steps)
+    page = " ".join((carts.path / "o.html").read_text().split())
+    # The first screen: what follows from it is no answer to "why".
+    assert re.search(r">Why<(?:(?!One step|ignores).)*One step is predicted no better", page)
+    # A share of wrong answers has no sign.
+    assert re.search(r"A loss of 0\.\d\d \[0\.", page)
 
 
 def test_a_rule_for_the_end_of_episodes_holds_for_any_model_and_any_queries(carts):
@@ -232,6 +238,8 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
         'queries=QUERIES, min_auroc="0.6"': "need a number, got '0.6'. Write min_auroc=0.6.",
         "queries=QUERIES)\n@pytest.mark.cpg_opcc(queries=QUERIES": "two cpg_opcc markers above "
         "this test both say queries, and a test is one gate",
+        "queries=QUERIES, max_loss=0.99": "max_loss=0.99 is kept by every model: one whose 240",
+        "queries=QUERIES, max_risk=0.98": "max_risk=0.98 is kept by every model: one whose 120",
         "queries=QUERIES, max_risk=5": "max_risk: need a number between 0 and 1",
         'queries=QUERIES, max_verdict="broken"': "no verdict named 'broken'",
         "min_auroc=0.7": "the marker names no queries. Write @pytest.mark.cpg_opcc(queries=",

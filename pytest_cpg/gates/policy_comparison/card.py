@@ -50,7 +50,12 @@ def card_of(
         f"{result.trivial_loss * len(result):.0f}",
         meaning=tuple(meaning(result)),
         advice=tuple(advice(result)),
-        effect=Effect(found=result.loss, unit="of queries", margin=result.trivial_loss),
+        effect=Effect(
+            found=result.loss,
+            unit="of queries",
+            margin=result.trivial_loss,
+            is_difference=False,
+        ),
         figures=figures(result),
         trends=tuple(_trends(result)),
         design=f"{result.design.digest} {result.criteria.confidence}",

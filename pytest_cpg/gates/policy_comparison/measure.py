@@ -80,7 +80,8 @@ def measure_comparison(
         frozen_fault(one_step),
         action_fault(pushed),
         copies_fault(pushed),
-        clip_fault(ensemble, queries),
+        # Where nothing moves, nothing can leave the bounds of what was seen.
+        "" if frozen_fault(one_step) else clip_fault(ensemble, queries),
         saturated_fault(given, method),
         flip_fault(ensemble, queries, learned, method),
     )

@@ -13,6 +13,7 @@ import numpy as np
 from pytest_cpg.gates.kind import Asked
 from pytest_cpg.gates.policy_comparison.published import queries_at
 from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
+from pytest_cpg.stats import wilson_interval
 
 # Observations by which a policy is known again.
 _PROBES = 8
@@ -65,6 +66,8 @@ def spec_of(asked: Asked) -> Spec:
     name = _name(values["queries"], queries)
     _check_queries(queries, name, least=values["min_queries"])
     level = asked.shared(values["level"])
+    for limit, count in (("max_loss", 1.0), ("max_risk", values["min_coverage"])):
+        _check_can_be_missed(limit, values[limit], len(queries) * count, level)
     return Spec(
         name=name,
         queries=queries,
@@ -99,6 +102,16 @@ def policies_digest(queries: PolicyQueries) -> str:
     probes = queries.observations_a[:_PROBES]
     acted = [queries.act(policy, probes) for policy in range(len(queries.policies))]
     return hashlib.sha256(b"".join(one.tobytes() for one in acted)).hexdigest()
+
+
+def _check_can_be_missed(name: str, limit: float | None, answers: float, level: float) -> None:
+    """Raise ValueError for a limit that a model keeps which is wrong in every answer."""
+    surely = wilson_interval(int(answers), int(answers), level=level).low
+    if limit is not None and limit >= surely:
+        raise ValueError(
+            f"{name}={limit:g} is kept by every model: one whose {answers:.0f} answers are all "
+            f"wrong is surely above {surely:.2f} only. Write a limit below that."
+        )
 
 
 def _name(given: Any, queries: PolicyQueries) -> str:
