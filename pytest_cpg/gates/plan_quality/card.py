@@ -61,8 +61,14 @@ def card_of(
     """Return the card of a result; ``model`` is its name, and may be empty."""
     found, worlds, label = result.exploitation, result.worlds, label_of(result)
     blind, meaning, advice = blindness(result), _MEANING.get(label), _ADVICE.get(label)
+    brief = (
+        f"{worlds.first.mean():.2f} in the model, {worlds.second.mean():.2f} in truth"
+        if found
+        else ""
+    )
     if blind is not None:
-        meaning, advice = f"{blind.reason[:1].upper()}{blind.reason[1:]}.", blind.advice
+        # The ruling says why, and no more is known.
+        meaning, advice, brief = None, blind.advice, blind.brief
     return Card(
         kind="plan quality",
         headline=f"exploitation {with_ends(found)}" if found else "no decision to score",
@@ -78,9 +84,7 @@ def card_of(
         },
         table=_table(result),
         facts=tuple((name, text) for name, text in _facts(result, model) if text),
-        brief=f"{worlds.first.mean():.2f} in the model, {worlds.second.mean():.2f} in truth"
-        if found
-        else "",
+        brief=brief,
         meaning=result.faults or tuple(filter(None, [meaning])),
         advice=tuple(filter(None, [advice])),
         effect=None

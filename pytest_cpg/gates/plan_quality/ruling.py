@@ -117,8 +117,15 @@ def ruling_of(result: PlanQualityResult, max_verdict: MaxVerdict | None = None) 
 
 
 class Blindness(NamedTuple):
-    """Why a result that may pass says nothing of the model, in one sentence, and what to do."""
+    """Why a result that may pass says nothing of the model, and what to do.
 
+    Attributes
+    ----------
+    brief, reason : str
+        In at most 40 columns, and in one sentence.
+    """
+
+    brief: str
     reason: str
     advice: str
 
@@ -133,6 +140,7 @@ def blindness(result: PlanQualityResult) -> Blindness | None:
         return None
     if is_flat(result):
         return Blindness(
+            "no changed action changes the score",
             f"changing one action of a plan changes what it is worth in only "
             f"{episodes_known(result)} of {result.episodes} episodes, so plans cannot be compared",
             "Rate plans by something that every step changes, such as a distance to the goal, or "
@@ -144,14 +152,16 @@ def blindness(result: PlanQualityResult) -> Blindness | None:
     if above is not None and above.low <= 0:
         few = result.episodes < FEWEST_EPISODES_TO_CALL_ALIKE
         return Blindness(
+            "random plans would have passed",
             f"random plans would have passed: they score {random.mean():.2f} in truth, and chosen "
             f"ones {result.chance.first.mean():.2f} at the same decisions",
             f"Run at least {FEWEST_EPISODES_TO_CALL_ALIKE} episodes." if few else _SEARCH,
         )
     if not result.solved and asked.has_goal:
         return Blindness(
-            f"the plans solve 0 of {result.episodes} starts, and plans that lead nowhere are no "
-            f"better for having no better neighbour",
+            f"the plans solve 0 of {result.episodes} starts",
+            f"the plans solve 0 of {result.episodes} starts: that their neighbours are no better "
+            f"does not make them good",
             f"Judge the same model by pytest.mark.cpg. Where the true dynamics solve as little: "
             f"{_SEARCH[:1].lower()}{_SEARCH[1:]}",
         )
@@ -160,6 +170,7 @@ def blindness(result: PlanQualityResult) -> Blindness | None:
     if p_value < (1 - asked.level) / 2 or truth.high < (asked.min_score or 0.0):
         return None
     return Blindness(
+        "any model would have passed",
         f"a model that knows nothing would have passed: its plans are worth what random ones are, "
         f"{random.mean():.2f} in truth, so that it is exploited by {ignorant.mean():.2f}, and the "
         f"limit is {asked.max_exploitation:g}",
