@@ -35,14 +35,25 @@ def ask(kind: Any, member: str, *given: Any, **named: Any) -> Any:
     Raises KindError, naming the kind, the member, what it raised or returned, and what it has to
     return; and what the member raises itself where that may refuse what it is given.
     """
-    place = f"the kind of gate {kind.marker!r}: {member}()"
+    marker = kind.marker
+    place = f"the kind of gate {marker!r}: {member}()"
     passes = (*_PASSES, ValueError) if member in _REFUSING else _PASSES
     call = partial(getattr(kind, member), *given, **named)
     answer = _answer(place, call, _WANTED.get(member, _ANYTHING), passes)
+    check_marker(kind, marker, member)
     if isinstance(answer, Alarm):
         p_value = partial(_answer, f"{place}.p_value()", answer.p_value, _P_VALUE)
         return answer._replace(p_value=p_value)
     return answer
+
+
+def check_marker(kind: Any, marker: str, member: str) -> None:
+    """Raise KindError for a kind that a member of it has renamed: nobody would know its results."""
+    if kind.marker != marker:
+        raise KindError(
+            f"the kind of gate {marker!r}: {member}() changed its marker to {kind.marker!r}. Leave "
+            f"it as it was contributed."
+        )
 
 
 def ask_at_end(found: list[Finding], kind: Any, member: str, *given: Any, **named: Any) -> Any:

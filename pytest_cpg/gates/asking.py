@@ -9,6 +9,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
@@ -108,8 +109,10 @@ def checked_by(
     Raises ValueError or ComponentError, naming every value that is wrong and what to type instead.
     """
     given = asked.values["max_verdict"]
+    # A kind may do with its own whatever it likes.
+    own = replace(asked, values={**asked.values}, options={**asked.options})
     spec, accepted, made = all_answers(
-        partial(ask, kind, "parse", asked),
+        partial(ask, kind, "parse", own),
         lambda: None if given is None else max_verdict_of(given, kind.labels),
         model,
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
@@ -90,8 +89,8 @@ def judge_into(
             _check_is_judged(gate, model)
         # What a kind cannot show fails its test here, and not the whole session later, where the
         # model's name is not known.
-        ask(gate.kind, "card", result, gate.max_verdict, model=gate.model)
-        card = ask(gate.kind, "card", written, gate.max_verdict)
+        ask(gate.kind, "card", written, gate.max_verdict)
+        card = ask(gate.kind, "card", result, gate.max_verdict, model=gate.model)
         # A check says nothing of the model that was accepted.
         name = comparison_name(gate_id(item), len(measured) + 1)
         if gate.max_verdict.accepts_all and gate.drift != "fail" and not ruling.check:
@@ -249,17 +248,12 @@ def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list
                 comparison=number,
             )
         lines += [Line.of("")] * bool(lines)
-        try:
-            card = ask(gate.kind, "card", judgement.result, gate.max_verdict, model=gate.model)
-        except KindError as error:
-            lines += map(Line.of, error.whole.splitlines())
-            continue
         # Asked for twice, they are the same.
         others = tuple(one for one in judgement.commands if not one.picks)
         commands = (replay, *others) if replay else others
         judgement = judgements[number - 1] = replace(judgement, commands=commands)
         lines += section(
-            replace(judgement, shown=card),
+            judgement,
             not_kept=not_kept,
             verbosity=item.config.get_verbosity(),
             width=width_of(item.config),

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_cpg.contracts import BrokenModelError, IncompleteError
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.answer import check_marker
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.parts import Resumes
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
@@ -163,7 +164,7 @@ class ItemMeasuring:
 
     def measure(self, model: Any, **given: Any) -> Any:
         """Return the kind's result for a model, judged after the test's body."""
-        # Of the measurement and of what is drawn of it.
+        # Of the measurement, of what a kind makes of it and of what is drawn of it.
         deadline = self._runs.deadline(self._id, self._gate.timeout)
         with self._attempted():
             with self._followed(given, deadline) as run:
@@ -171,9 +172,9 @@ class ItemMeasuring:
                 if self._replay is not None:
                     self._replay.take(self._gate, model, run)
                 result = self._result(model, run)
-            # A replay has no verdict, nor what has to be run on the way to it.
-            if self._replay is None:
-                self._judge(result, model)
+                # A replay has no verdict, nor what has to be run on the way to it.
+                if self._replay is None:
+                    self._judge(result, model)
             self._say("interrupted after it had measured")
             self._ledger.resumable.discard(self._id)
             if self._replay is None and self._attempt.judgements[-1].reason is not None:
@@ -181,8 +182,11 @@ class ItemMeasuring:
         return result
 
     def _result(self, model: Any, run: Run) -> Any:
+        kind, marker = self._gate.kind, self._gate.kind.marker
         try:
-            return self._gate.kind.measure(self._gate.spec, model, run)
+            result = kind.measure(self._gate.spec, model, run)
+            check_marker(kind, marker, "measure")
+            return result
         except BrokenModelError as error:
             from pytest_cpg.plugin.replay import keep_broken
 
