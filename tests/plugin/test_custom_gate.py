@@ -259,7 +259,7 @@ def test_it_is_one_of_holms_family(custom):
     )
     result.assert_outcomes(passed=1)
     result = custom("--cpg-correction=holm", "--cpg-family-size=2", "test_custom.py")
-    result.stdout.fnmatch_lines(["*one of the 2 gates of the project would still fail in about *"])
+    result.stdout.fnmatch_lines(["*one of the 2 gates of the project would still*"])
 
 
 @pytest.mark.parametrize(
