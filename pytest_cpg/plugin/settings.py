@@ -8,6 +8,7 @@ in a test, and a test over the project's configuration.
 from __future__ import annotations
 
 import os
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
@@ -170,4 +171,7 @@ def _from_ini(config: pytest.Config, name: str, cure: str) -> Any:
         return config.getini(name)
     except (TypeError, ValueError, pytest.UsageError) as error:
         place = f"{name} in {config.inipath or 'the ini file'}"
-        raise pytest.UsageError(f"{place}: {error}. {cure}.") from None
+        # Python says what it could not do before it names the value.
+        value = re.search(r"'.*'$", str(error))
+        wrong = f" is {value[0]}" if value else f": {error}"
+        raise pytest.UsageError(f"{place}{wrong}. {cure}.") from None

@@ -18,7 +18,7 @@ from typing import Any
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates.kept import KeptResult, entry_for
-from pytest_cpg.machine.files import FileKind, locked, write_text
+from pytest_cpg.machine.files import FileKind, is_special, locked, write_text
 from pytest_cpg.report.ledger import Kinds
 
 # More than any project has, and few enough to share an error rate among.
@@ -31,7 +31,8 @@ _FILE = FileKind(
     name="the baseline",
     schema=SCHEMA,
     aside="It was left as it is. ",
-    cure="Restore it: git checkout -- {path}",
+    cure="Move it away and accept results anew (pytest --cpg-update-baseline), or restore it with "
+    "git: git checkout -- {path}",
 )
 
 
@@ -103,6 +104,9 @@ def load(path: Path, kinds: Kinds) -> Baseline | None:
     Every kind of gate that there is checks what is kept of its results. Raises FileError, naming
     the file, what is wrong with it and the next step.
     """
+    # Whoever reads a pipe waits, and whoever replaces it loses it.
+    if is_special(path) and not path.is_dir():
+        _FILE.refuse(path, "it is no regular file", "Name one: --cpg-baseline=.cpg/baseline.json")
     text = _FILE.text_in(path)
     return None if text is None else _parsed(path, text, kinds)
 

@@ -197,9 +197,18 @@ def test_a_corrupted_file_is_named_and_left_as_it_is(path, text, wrong):
             use(path)
         message = str(caught.value)
         assert message.startswith(f"cannot use the baseline {path}: ")
-        assert message.endswith(f"It was left as it is. Restore it: git checkout -- {path}")
+        assert "It was left as it is. Move it away and accept results anew (pytest --" in message
+        assert message.endswith(f"or restore it with git: git checkout -- {path}")
         assert wrong in message
         assert path.read_text() == text
+
+
+def test_a_pipe_is_refused_where_a_reader_would_wait(path):
+    path.parent.mkdir()
+    os.mkfifo(path)
+    for use in (load, lambda path: saved(path, "c")):
+        with pytest.raises(FileError, match="it is no regular file"):
+            use(path)
 
 
 def test_bytes_that_are_no_text_are_refused_and_left(path):
