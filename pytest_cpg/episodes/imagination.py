@@ -219,7 +219,10 @@ def _why(begun: FloatArray, before: FloatArray) -> str:
     """
     first = float(np.abs(begun).max(initial=0.0))
     if not len(before):
-        return f"{_BROKEN} What went into that step was no prediction: numbers up to {first:.3g}."
+        return (
+            f"{_BROKEN} Its input was no prediction (numbers up to {first:.3g}): suspect the "
+            f"weights."
+        )
     last = float(np.abs(before[-1]).max(initial=0.0))
     if last > _GROWN * max(first, 1.0):
         return (

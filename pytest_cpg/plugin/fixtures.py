@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _NO_MODEL = """\
 this gate has no learned world model. Write the fixture, for example in conftest.py:
 
-    @pytest.fixture(scope="session")
+    @pytest.fixture
     def learned_dynamics():
         return my_model  # {wanted}
 
@@ -88,12 +89,23 @@ def named_model(request: pytest.FixtureRequest) -> Any:
     if gate.make_model is None:
         model = "mlp" if gate.task else "module:factory"
         wanted = gate.kind.wanted_model if has(gate.kind, WantsModel) else _WANTED
+        misspelt = _misspelt(request)
+        if misspelt:
+            fail(f"there is a fixture {misspelt!r}. Did you mean 'learned_dynamics'?")
         fail(_NO_MODEL.format(marker=gate.kind.marker, model=model, wanted=wanted))
     request.node.stash[NAMED_MODEL] = True
     with clean_errors():
         if gate.task is None:
             return made(gate.model, gate.make_model)
         return gate.make_model(_gates(request).runs.task(gate.task))
+
+
+def _misspelt(request: pytest.FixtureRequest) -> str:
+    """Return what stands beside a test, or in a conftest.py, by nearly the name of the model's."""
+    places = (request.node.getparent(pytest.Module), *request.config.pluginmanager.get_plugins())
+    names = {name for place in places for name in vars(getattr(place, "obj", place))}
+    close = get_close_matches("learned_dynamics", names - {"learned_dynamics"}, n=1, cutoff=0.85)
+    return close[0] if close else ""
 
 
 def true_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:

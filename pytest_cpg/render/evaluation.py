@@ -54,6 +54,7 @@ from pytest_cpg.report.ledger import Entry, Judgement, Ledger, Outcome
 from pytest_cpg.report.session import Session
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import WORLD_MODELS, OracleDynamics
+from pytest_cpg.world_models.binding.binding import no_model
 from pytest_cpg.world_models.checkpoints.factories import made
 from pytest_cpg.world_models.checkpoints.source import factory_of
 
@@ -235,9 +236,11 @@ def evaluate(
     for name, value in ((first, asked[first]), ("model", model)):
         if value is REQUIRED:
             raise ValueError(f"evaluate() needs {name}. Write evaluate({first}, model, ...).")
+    is_named = isinstance(model, str | os.PathLike)
+    if is_named and not isinstance(subject, str | os.PathLike) and not no_model(subject):
+        raise ValueError(f"the {first} comes first: evaluate({os.fspath(model)!r}, model, ...).")
     fixtures = tuple(found.fixtures) if has(found, Fixtures) else ()
     given = {name: asked.pop(name) for name in fixtures if name in asked}
-    is_named = isinstance(model, str | os.PathLike)
     if is_named:
         asked["model"] = os.fspath(model)
     read = _read(found, asked, fixtures)

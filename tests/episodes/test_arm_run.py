@@ -201,7 +201,7 @@ class Growing(TrueModel):
         ),
         (
             {"breaks_at": 0},
-            r"1\. Often diverged weights or .* that step was no prediction: numbers up to",
+            r"1\. Often .* Its input was no prediction \(.*\): suspect the weights",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from textwrap import dedent
 
 import pytest
 from sessions import flat
@@ -266,12 +267,25 @@ def test_a_missing_model_shows_the_fixture_to_write(repository):
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            '    @pytest.fixture(scope="session")',
+            "    @pytest.fixture",
             "    def learned_dynamics():",
             "        return my_model *",
             " E test_gate this gate has no learned world model",
         ]
     )
+
+
+@pytest.mark.parametrize("place", ["makeconftest", "makepyfile"])
+def test_a_misspelt_fixture_of_the_model_is_named(repository, place):
+    fixture = "\n\n@pytest.fixture\ndef learned_dynamic():\n    return right\n"
+    conftest = (repository.path / "conftest.py").read_text(encoding="utf-8")
+    texts = {"makeconftest": conftest, "makepyfile": dedent(MARKED).format(marker='task="track"')}
+    texts[place] += fixture
+    for make, text in texts.items():
+        getattr(repository, make)(text)
+    result = repository.runpytest()
+    said = "there is a fixture 'learned_dynamic'. Did you mean 'learned_dynamics'?"
+    result.stdout.fnmatch_lines([f"*{said}*"])
 
 
 def test_a_marked_test_that_runs_no_gate_fails(repository):

@@ -251,6 +251,12 @@ def test_what_cannot_be_asked_is_refused_as_in_a_marker(asked, said):
     assert said in str(caught.value)
 
 
+def test_a_model_in_the_task_s_place_is_told_the_order():
+    said = r"the task comes first: evaluate\('track', model, \.\.\.\)"
+    with pytest.raises(ValueError, match=said):
+        evaluate(lambda o, a: o + a, "track")
+
+
 def test_the_first_argument_may_be_given_by_the_name_that_it_has_in_the_marker():
     named = evaluate(task="maze", model=right, planner="beam", episodes=5)
     assert named.gap == evaluate("maze", right, planner="beam", episodes=5).gap

@@ -253,6 +253,16 @@ def test_model_that_writes_to_its_inputs_does_no_harm(horizon):
     np.testing.assert_allclose(imagined[:, -1], latents + PLANS[:, :horizon].sum(axis=1))
 
 
+class Stepping:
+    """Half of a world model."""
+
+    def encode(self, observations):
+        return observations
+
+    def step(self, latents, actions):
+        return latents
+
+
 def test_predictions_that_are_not_finite_are_left_to_the_episodes():
     model = bound(lambda o, a: o + a * np.nan)
     assert not np.isfinite(model.rollout(model.encode(STATES), PLANS)).any()
@@ -262,6 +272,10 @@ def test_predictions_that_are_not_finite_are_left_to_the_episodes():
     ("learned", "message"),
     [
         (None, r"is None \(does the fixture end in a return\?\)"),
+        (
+            Stepping(),
+            "'Stepping', which has encode and step, and no rollout. Add it:\n    def roll",
+        ),
         (3, "is 'int', which can neither be called nor has it a rollout"),
         ({"weights": 1}, "is a state dict \\(weights\\), not a network.\n  Build the net"),
         (

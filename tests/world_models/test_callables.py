@@ -339,6 +339,21 @@ def test_torch_module_gets_tensors_of_its_own_dtype(dtype):
         assert np.isfinite(dynamics.step(OBSERVATIONS, ACTIONS)).all()
 
 
+def test_a_function_that_hides_a_network_in_double_says_what_to_write():
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(5, 4, dtype=torch.float64)
+
+    def hidden(observations, actions):
+        return layer(torch.cat([observations, actions], dim=1))
+
+    with pytest.raises(
+        WorldModelError, match=r"hides the type .*\n +net\(observations\.double\(\)"
+    ):
+        adapted(hidden)
+    # What it says to write is taken.
+    adapted(lambda o, a: hidden(o.double(), a.double()).float())
+
+
 def test_torch_function_for_one_row_is_called_in_a_loop():
     torch = pytest.importorskip("torch")
 

@@ -59,6 +59,14 @@ or a torch module called like that, or an object with rollout(latents, actions).
 
 
 _MOST_NAMES = 3
+_NO_ROLLOUT = """\
+which has encode and step, and no rollout. Add it:
+    def rollout(self, latents, actions):  # [B, Z] and [B, H, A] to [B, H, Z]
+        after = []
+        for step in range(actions.shape[1]):
+            latents = self.step(latents, actions[:, step])
+            after.append(latents)
+        return np.stack(after, axis=1)  # torch.stack(after, dim=1) of tensors"""
 # What takes a model that rates whole plans alone.
 _WHOLE = "take StableWorldModel for an object with get_cost(info, candidates)"
 
@@ -150,6 +158,8 @@ def no_model(learned: object, *, how: str = _HOW) -> str:
         return (
             f"{what}whose cost rates plans that nothing imagines: add a rollout, or {_WHOLE}. {how}"
         )
+    if hasattr(learned, "encode") and hasattr(learned, "step"):
+        return f"{what}{_NO_ROLLOUT}"
     return f"{what}which can neither be called nor has it a rollout. {how}"
 
 

@@ -8,6 +8,7 @@ copies, so it may write to them, and what it returns is copied, so it may use it
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,13 @@ from pytest_cpg.contracts import CpgError, FloatArray, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import BatchMultiple
 from pytest_cpg.world_models.binding.torch_state import place_of
+
+# What torch says of an input that is not of its weights' type.
+_OTHER_DTYPE = re.compile(r"must have the same dtype|expected scalar type|to have the same dtype")
+_HIDDEN_DTYPE = (
+    "  A function hides the type of the network in it. Return the network itself, or write\n"
+    "      net(observations.double(), actions.double()).float()  # of a network in double"
+)
 
 R = TypeVar("R")
 
@@ -209,6 +217,8 @@ def refusal(what: str, failures: Sequence[Failure]) -> WorldModelError:
         f"  given {' or '.join(given)}{f': {reason}' * bool(reason)}"
         for reason, given in calls.items()
     ]
+    if any(_OTHER_DTYPE.search(failure.reason) for failure in failures):
+        told.append(_HIDDEN_DTYPE)
     error = WorldModelError("\n".join([f"{what}.", *told]))
     error.__cause__ = distinct[0] if distinct else None
     return error
