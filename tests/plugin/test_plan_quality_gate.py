@@ -299,3 +299,15 @@ def test_a_planning_gap_that_is_diagnosed_has_a_row_of_exploitation(pucks):
         "from pytest_cpg.render.command import main; main(['show', 'earlier.json'])"
     )
     assert "MODEL BOTTLENECK" in command.stdout.str()
+
+
+def test_a_report_with_the_earlier_name_of_a_verdict_is_still_read(pucks):
+    pucks("--cpg-json=o.json", more=', max_verdict="not exploited"').assert_outcomes(passed=1)
+    text = (pucks.path / "o.json").read_text()
+    assert '"max_verdict": "NOT EXPLOITED"' in text
+    (pucks.path / "earlier.json").write_text(text.replace("NOT EXPLOITED", "GOOD PLANS"))
+    shown = pucks.pytester.runpython_c(
+        "from pytest_cpg.render.command import main; main(['show', 'earlier.json'])"
+    )
+    assert " . test_perfect" in shown.stdout.str()
+    assert shown.ret == 0
