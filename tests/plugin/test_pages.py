@@ -113,10 +113,9 @@ def test_policies_are_compared_as_the_page_says(folder, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     conftest, test, *_ = blocks("policy-comparison")
     folder.copy_example("policy_comparison")
-    (folder.path / "conftest.py").rename(folder.path / "ensembles.py")
     (folder.path / "test_comparisons.py").unlink()
-    ours = "from ensembles import LinearEnsemble, logged\n\n\n"
-    ours += "def load_my_ensemble():\n    return LinearEnsemble(logged(2000, seed=0))\n\n\n"
+    ours = "from recorded_maze import MAZE, TRAIN, LinearEnsemble\n\n\ndef load_my_ensemble():\n"
+    ours += "    return LinearEnsemble(TRAIN.transitions, reward=MAZE.reward)\n\n\n"
     folder.makeconftest(ours + conftest)
     folder.makepyfile(test)
     result = folder.runpytest_subprocess("-p", "no:hypothesispytest")
