@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.gates.plan_quality import Edits, ShortOfErrorWarning, agents, cfsim, score
+from pytest_cpg.gates.plan_quality import Edits, ShortOfErrorWarning, agents, cfsim, score, spec
 from pytest_cpg.gates.plan_quality.formulas import PlanScore, are_flat, bounded
 from pytest_cpg.gates.plan_quality.spec import Criteria, worst_exploitation
 from pytest_cpg.stats.unseen import mean_interval
@@ -37,6 +37,15 @@ def scored(value, neighbours, formula="code"):
 def test_the_worst_exploitation_is_the_lower_end_of_ones(episodes, level):
     known = mean_interval(np.ones(episodes), unseen=0, level=level).low
     assert worst_exploitation(episodes, Criteria(level=level)) == pytest.approx(known)
+
+
+@pytest.mark.parametrize(
+    ("task", "threshold", "has_goal"),
+    [("gym:Pendulum-v1", None, False), ("gym:Pendulum-v1", -0.1, True), ("maze", None, True)],
+)
+def test_an_environment_has_a_goal_where_its_marker_gives_it_one(task, threshold, has_goal):
+    asked = {"task": task, "threshold": threshold, "least_return": None}
+    assert spec.has_goal(asked) is has_goal
 
 
 @given(VALUES, NEIGHBOURS, st.sampled_from(["code", "equation"]))

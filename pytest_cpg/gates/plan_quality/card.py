@@ -79,7 +79,7 @@ def card_of(
             "exploitation": f"{found.estimate:.2f}" if found else "-",
             "model": f"{result.worlds.first.mean():.2f}" if found else "-",
             "truth": f"{result.worlds.second.mean():.2f}" if found else "-",
-            "solved": f"{result.solved}/{result.episodes}",
+            "solved": f"{result.solved}/{result.episodes}" if result.criteria.has_goal else "-",
             "n": str(result.episodes),
         },
         table=_table(result),
@@ -92,7 +92,7 @@ def card_of(
         else Effect(found=found, unit="of a score", margin=result.criteria.max_exploitation),
         figures=tuple(_figures(result)),
         trends=tuple(_trends(result)),
-        design=f"{result.design.short_hash} {result.criteria.k} {result.criteria.neighbours}",
+        design=f"{result.design.short_hash} {result.criteria.k} {result.criteria.neighbours} truth",
         numbers=_numbers(result),
     )
 
@@ -104,10 +104,8 @@ def _sentence(result: PlanQualityResult) -> str:
         known = f"{episodes_known(result)} of {result.episodes}"
         return f"changing one action changes the score in only {known} episodes"
     model, truth = result.worlds.first.mean(), result.worlds.second.mean()
-    return (
-        f"plans score {model:.2f} in the model and {truth:.2f} in truth, and solve "
-        f"{result.solved} of {result.episodes}"
-    )
+    solved = f", and solve {result.solved} of {result.episodes}" * result.criteria.has_goal
+    return f"plans score {model:.2f} in the model and {truth:.2f} in truth{solved}"
 
 
 def _table(result: PlanQualityResult) -> Table:
@@ -119,7 +117,8 @@ def _table(result: PlanQualityResult) -> Table:
         axis=(-1.0, 1.0),
         below=(
             ("beats all", _beats(result)),
-            ("solved", f"{result.solved} of {result.episodes} starts"),
+            *[("solved", f"{result.solved} of {result.episodes} starts")]
+            * result.criteria.has_goal,
             (
                 "all alike",
                 f"plans at {counts.flat_imagined} of {counts.decisions} decisions in the model, "

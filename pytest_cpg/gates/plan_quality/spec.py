@@ -84,7 +84,7 @@ def spec_of(asked: Asked) -> Spec:
         min_score=values["min_score"],
         level=asked.shared(values["confidence"]),
         family_size=asked.family_size,
-        has_goal=_has_goal(values),
+        has_goal=has_goal(values),
         is_aa=values["model"] == AA_MODEL,
         is_smoke=asked.is_smoke,
     )
@@ -105,7 +105,7 @@ def spec_of(asked: Asked) -> Spec:
     )
 
 
-def _has_goal(values: Mapping[str, Any]) -> bool:
+def has_goal(values: Mapping[str, Any]) -> bool:
     """Say whether anything tells when an episode has succeeded: of environments, the marker."""
     is_environment = isinstance(values["task"], str) and values["task"].startswith("gym:")
     return not is_environment or (
