@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import double_faults as double
 import numpy as np
 import pytest
-from faulty_models import Puck
+from faulty_models import Fault, OwnScore, Puck
+from faulty_models import named as puck_named
 
 from pytest_cpg.contracts import FiniteActions
 from pytest_cpg.episodes.design import Design
@@ -65,6 +66,29 @@ def test_a_sign_is_no_headline_where_the_score_misleads():
     assert cause.heading == "Why the gap is there: SCORE HEAD"
     assert "model(o, [1, -1] * a)" in cause.advice
     assert "lose 0.00" not in cause.text
+
+
+class Forgetful(OwnScore):
+    """Remembers places, and takes speeds for none."""
+
+    def encode(self, observations):
+        return observations.copy()
+
+    def update(self, latents, actions, observations):
+        return observations * [1, 1, 0, 0]
+
+    def decode(self, latents):
+        return latents
+
+
+@pytest.mark.parametrize(
+    ("goal", "name"),
+    [((0.0, 0.0), "DYNAMICS BIAS"), ((3.0, 0.0), "SCORE HEAD and DYNAMICS BIAS")],
+)
+def test_a_score_that_misleads_without_memory_misleads_with_a_wrong_one(goal, name):
+    found = puck_named(Fault(Forgetful(goal=goal), ""))
+    assert found.named == name
+    assert ("By the task's score, predictions" in found.summary) == (" and " in name)
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,9 @@ class Evidence:
     observed : array [N, J, C, H] or None
         As `resumed`, by the task's score of what the model decodes; None where it decodes nothing
         or has no other score or reward.
+    afresh : array [N, 2, C, H] or None
+        Of a model with memory, what is true as it encodes each observation without: by its own
+        score, and by the task's of what it decodes. None where `observed` is.
     is_idle : array [N, C, J] of bool
         Windows in which a plan does nothing.
     distances : array [N, 2, J] or None
@@ -120,6 +123,7 @@ class Evidence:
     actual: FloatArray
     rescored: FloatArray | None
     observed: FloatArray | None
+    afresh: FloatArray | None
     is_idle: BoolArray
     distances: FloatArray | None
     objective: Objective

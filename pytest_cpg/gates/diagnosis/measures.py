@@ -157,7 +157,9 @@ def by_the_task(evidence: Evidence) -> Evidence | None:
     """Return what a model with a score of its own would say by the task's; None if not known."""
     if evidence.observed is None:
         return None
-    return replace(evidence, resumed=evidence.observed, drawn=None, rescored=None, observed=None)
+    return replace(
+        evidence, resumed=evidence.observed, drawn=None, rescored=None, observed=None, afresh=None
+    )
 
 
 def _lost_at(by_step: Sequence[Interval | None]) -> int | None:

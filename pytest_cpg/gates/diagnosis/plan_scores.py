@@ -44,7 +44,8 @@ def evidence_of(
 ) -> Evidence:
     """Return what the models ``"learned"`` and ``"oracle"`` answer at these decisions.
 
-    ``"rescored"`` is the first one's witness; ``trained`` are the observations of the training
+    ``"rescored"`` is the first one's witness, and ``"afresh"`` that without memory, where it has
+    one; ``trained`` are the observations of the training
     data, or why they are not known; ``lost`` episodes are those of the learned model alone;
     ``progress`` is told how many decisions are done.
     """
@@ -60,8 +61,11 @@ def evidence_of(
         # Only then are latents observations.
         is_observed = bound["learned"].swapped == ("dynamics",)
         coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
+    missing: dict[str, Any] = dict.fromkeys(
+        ("drawn", "rescored", "observed", "afresh", "distances")
+    )
     return Evidence(
-        **{"drawn": None, "rescored": None, "observed": None, "distances": None, **found},
+        **{**missing, **found},
         objective=objective_of(design.planner),
         remaining=design.task.budget - decisions.at,
         memory=_memory(bound["learned"]),
@@ -116,6 +120,7 @@ class PlanScores:
         self._remaining = design.task.budget - decisions.at
         self._imagination = self._ask("learned")
         self._witness = self._ask("rescored")
+        self._afresh = self._ask("afresh") if "afresh" in bound else None
 
     def answers(self, trained: TrainingStates | str) -> _Answers:
         """Ask."""
@@ -153,6 +158,11 @@ class PlanScores:
         if model.rates and not (model.update and model.swapped[1:] == ("decoder",)):
             own = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
             found["rescored"] = self._within(own.reshape(truth.shape[:-1]))
+        if self._afresh is not None and "observed" in rated:
+            anew = self._rolled(self._afresh, self._afresh.encode(self._decisions.states), plans)
+            own = self._afresh.score(anew.reshape(-1, *anew.shape[2:])).reshape(truth.shape[:-1])
+            both = (self._within(own), self._within(self._seen(anew[..., size:])))
+            found["afresh"] = np.stack(both, axis=1)
         if not isinstance(trained, str):
             found["distances"] = self._distances(trained, truth[:, CHOSEN])
         # A view would keep all of them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import takewhile
 
 import numpy as np
 
@@ -26,7 +26,15 @@ MOST = 0.5
 # 1 / sqrt(1 + r**2), which is 0.97 here.
 WINDOW_ERROR = 0.25
 # Errors beyond which places are answered by the truth: as few of them as win back most.
-_LIMITS = (4.0, 2.0, 1.0, 0.5, WINDOW_ERROR)
+_LIMITS = (WINDOW_ERROR, 0.5, 1.0, 2.0, 4.0)
+# Repairs that are tried together; what promises most is among the worst places.
+_PAIRS = (
+    ("noise", "promises"),
+    ("noise", "places"),
+    ("noise", "restarts"),
+    ("promises", "restarts"),
+    ("places", "restarts"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,8 +136,9 @@ class WonBack:
     ----------
     shares : mapping
         By what is the truth: ``"noise"`` (none is drawn), ``"places"`` (the worst windows, off by
-        more than the limit), ``"promises"`` (windows that flatter by more than the first limit),
-        ``"restarts"`` (the beginning of every window), ``"dynamics"`` (all but the model's score).
+        more than the limit), ``"promises"`` (windows that flatter by more than the last limit),
+        ``"restarts"`` (the beginning of every window), ``"dynamics"`` (all but the model's score);
+        of a model with memory also ``"afresh"`` (that, and no memory) and ``"afresh, by task"``.
     limit : float
         The largest at which the worst places win back most; the least where none does.
     needed : tuple of str
@@ -150,13 +159,19 @@ def won_back(evidence: Evidence, loss: Loss) -> WonBack:
         return fieller_interval((before - loss(evidence, scores))[rows], lost[rows], level=LEVEL)
 
     errors = window_errors(evidence)
-    for limit in _LIMITS:
-        places = Repair(places=np.abs(errors) > limit)
-        if saved(mended(evidence, places)).low > MOST:
-            break
-    repairs = {"noise": Repair(noise=True), "places": places, "restarts": Repair(restarts=True)}
+    # From most truth to least, up to the first that fails: tests in a fixed order need no
+    # correction for their number (Maurer, Hothorn and Lehmacher 1995).
+    tried = [Repair(places=np.abs(errors) > limit) for limit in _LIMITS]
+    wins_most = (saved(mended(evidence, places)).low > MOST for places in tried)
+    last = max(0, sum(1 for _ in takewhile(bool, wins_most)) - 1)
+    limit, places = _LIMITS[last], tried[last]
+    repairs = {
+        "noise": Repair(noise=True),
+        "promises": Repair(places=errors < -_LIMITS[-1]),
+        "places": places,
+        "restarts": Repair(restarts=True),
+    }
     scores = {name: mended(evidence, repair) for name, repair in repairs.items()}
-    scores["promises"] = mended(evidence, Repair(places=errors < -_LIMITS[0]))
     shares = {name: saved(found) for name, found in scores.items()}
 
     def are_needed(pair: tuple[str, ...]) -> bool:
@@ -166,6 +181,8 @@ def won_back(evidence: Evidence, loss: Loss) -> WonBack:
 
     needed: tuple[str, ...] = ()
     if all(share.low <= MOST for share in shares.values()):
-        needed = next(filter(are_needed, combinations(repairs, 2)), ())
+        needed = next(filter(are_needed, _PAIRS), ())
     shares["dynamics"] = saved(evidence.kept)
+    if evidence.afresh is not None:
+        shares["afresh"], shares["afresh, by task"] = map(saved, np.moveaxis(evidence.afresh, 1, 0))
     return WonBack(shares=shares, limit=limit, needed=needed)

@@ -51,14 +51,20 @@ def causes_of(
     # Among a few plans, what else is wrong can hide it.
     is_misled = measures.won is not None and is_below(measures.won.shares["dynamics"], MOST)
     # What is rated is what the memory holds: that has to be right first.
-    is_in_doubt = memory == "opaque" or (
-        memory == "decoded" and not is_below(measures.memory_error, WINDOW_ERROR)
-    )
+    is_right = is_below(measures.memory_error, WINDOW_ERROR) or _misleads_afresh(measures)
+    is_in_doubt = memory == "opaque" or (memory == "decoded" and not is_right)
     is_at_fault = is_above(scoring_share, MOST) or (is_misled and not is_harmless)
     if is_at_fault and not is_in_doubt:
         others = () if by_task is None else _of_dynamics(by_task)
         return (Cause.SCORE_HEAD, *others[:1])
     return _of_dynamics(measures)
+
+
+def _misleads_afresh(measures: Measures) -> bool:
+    """Say whether a score misleads where nothing is remembered, and what it rates is right."""
+    shares = {} if measures.won is None else measures.won.shares
+    own, by_task = shares.get("afresh"), shares.get("afresh, by task")
+    return is_below(own, MOST) and is_above(by_task, MOST)
 
 
 def has_headroom(headroom: Headroom | None, oracle_high: float) -> bool:
@@ -97,6 +103,10 @@ def _of_dynamics(found: Measures) -> tuple[Cause, ...]:
     for name, cause in causes.items():
         if cause is not None and is_above(won.shares[name], MOST):
             return (cause,)
+    causes["promises"] = Cause.EXPLOITATION if has_contrast(found) else None
+    if not {"promises", "places"}.isdisjoint(won.needed):
+        # Beside the truth in places that are wrong, restarts mend what grows in the others.
+        causes["restarts"] = Cause.COMPOUNDING_ERROR
     pair = tuple(cause for name in won.needed if (cause := causes[name]) is not None)
     if won.needed and len(pair) == len(won.needed):
         return pair

@@ -163,6 +163,8 @@ def _evidence(
         starts, rows = starts_of(design), np.array(episodes)
         bound = {"learned": bound_to_starts(learned, design, starts)}
         bound["rescored"] = _witness_of(design, bound["learned"])
+        if bound["rescored"].witness is not None:
+            bound["afresh"] = bound["rescored"].witness
         bound["oracle"] = bound_as_truth(oracle, design, starts)
         arms = [
             _steps_of(number, arm, design.task, starts.take(rows))

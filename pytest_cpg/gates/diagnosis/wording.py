@@ -101,14 +101,15 @@ def diagnosis_of(
         return replace(told, measures=(planner,))
     found = measures_of(evidence)
     words |= _words(found, scoring_share)
+    second = words
     if verdict == Verdict.MODEL_BOTTLENECK:
-        by_task = by_the_task(evidence)
+        seen = by_the_task(evidence)
+        by_task = None if seen is None else measures_of(seen)
         causes = rules.causes_of(
-            found,
-            scoring_share=scoring_share,
-            memory=evidence.memory,
-            by_task=None if by_task is None else measures_of(by_task),
+            found, scoring_share=scoring_share, memory=evidence.memory, by_task=by_task
         )
+        if by_task is not None and causes[:1] == (Cause.SCORE_HEAD,):
+            second = words | _words(by_task, scoring_share)
         said = f"{_unexplained(found, words, len(episodes))} {_LOOK}"
     else:
         said = _NO_GAP.format(verdict=verdict.value)
@@ -122,7 +123,14 @@ def diagnosis_of(
         for cause in causes
     )
     return replace(
-        _told(causes, words, said, advice, beside=_beside(found, causes).format(**words)),
+        _told(
+            causes,
+            words,
+            said,
+            advice,
+            second=second,
+            beside=_beside(found, causes).format(**words),
+        ),
         measures=(*_table(found, evidence), planner),
         episodes=episodes,
         profile=_profile(found, evidence.coverage),
@@ -143,15 +151,24 @@ def _told(
     otherwise: str,
     advice: str,
     *,
+    second: dict[str, str] | None = None,
     beside: str = "",
 ) -> Diagnosis:
-    """Return a diagnosis that says what was found, and what to do about each cause."""
-    texts = [_MEANINGS[cause].format(**words) for cause in causes] or [otherwise]
+    """Return a diagnosis that says what was found, and what to do about each cause.
+
+    ``second`` are the words of a second cause; beside SCORE HEAD it is what the task's score shows.
+    """
+    texts = [
+        _MEANINGS[cause].format(**part)
+        for cause, part in zip(causes, (words, second or words), strict=False)
+    ] or [otherwise]
+    if causes[1:] and causes[0] == Cause.SCORE_HEAD:
+        texts[1] = f"by the task's score, {texts[1]}"
     texts += [_BOTH] * (len(causes) > 1) + [beside] * bool(beside)
-    first, second, *_ = (*causes, Cause.NONE, Cause.NONE)
+    first, other, *_ = (*causes, Cause.NONE, Cause.NONE)
     return Diagnosis(
         cause=first,
-        second=second,
+        second=other,
         summary=" ".join(text[:1].upper() + text[1:] for text in texts),
         recommendation=advice.format(**words),
     )

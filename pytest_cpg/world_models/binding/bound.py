@@ -99,7 +99,8 @@ class BoundModel:
         The model's own, which plans in place of the gate's.
     witness : BoundModel or None
         The true dynamics, as this model sees and rates them: latents are simulator states with the
-        model's own behind them. None for the truth itself, and where it rates plans alone.
+        model's own behind them. None for the truth itself, and where it rates plans alone. That of
+        a witness with memory is the same without, which encodes every observation anew.
     notes : tuple of str
         What a reader of its verdict should know, a clause each.
     may_diverge : bool

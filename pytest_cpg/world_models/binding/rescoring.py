@@ -6,7 +6,7 @@ loses beyond that, by its dynamics.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,7 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         policy_plans=policy_plans if model.acting else None,
         has_noisy_policy=model.acting is not None and model.acting.is_noisy,
         observe=lambda latents: task.observe(np.ascontiguousarray(latents[..., :state_size])),
+        witness=witness(replace(model, update=None), task, state_size) if model.update else None,
     )
 
 
