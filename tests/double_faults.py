@@ -515,7 +515,7 @@ RIGHT = {
     "memory": BIAS,
     "four steps late": (*BIAS, "ONE STEP LATE"),
 }
-# Two real faults; written before any of them was diagnosed.
+# Two real faults, each with a gap alone.
 PAIRS = (
     ("maze", "score of something else", "large noise"),
     ("maze", "large noise", "mirrored after 3 steps"),

@@ -104,7 +104,8 @@ def test_two_real_faults_are_not_silent(statistics_page):
         note=(
             f"Gates of {double.EPISODES} episodes. Each fault has a gap alone. What is right for "
             f"each (tests/double_faults.py) is one of its causes, or of both, or how the model is "
-            f"misread: {right} of {count} named rightly, {len(wrong)} wrongly."
+            f"misread: {right} of {count} named rightly, {len(wrong)} wrongly. The rules for two "
+            f"faults were mended on these."
         ),
     )
     assert not wrong

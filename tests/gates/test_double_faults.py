@@ -88,7 +88,7 @@ class Forgetful(OwnScore):
 def test_a_score_that_misleads_without_memory_misleads_with_a_wrong_one(goal, name):
     found = puck_named(Fault(Forgetful(goal=goal), ""))
     assert found.named == name
-    assert ("By the task's score, predictions" in found.summary) == (" and " in name)
+    assert ("What is left by the task's score: " in found.summary) == (" and " in name)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def test_a_memory_that_cannot_be_read_may_be_what_misleads_the_third_arm():
 
 
 @pytest.mark.parametrize(
-    ("bad", "cause"), [((0.2, 0.6), "LOCAL ERROR"), ((0.7, 0.9), "DYNAMICS BIAS")]
+    ("bad", "cause"), [((0.2, 0.6), "LOCAL ERROR"), ((0.7, 0.9), "ONE-STEP ERROR")]
 )
 def test_wrong_places_are_named_though_nothing_shows_where_they_lie(bad, cause):
     found = replace(

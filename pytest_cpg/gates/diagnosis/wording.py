@@ -163,7 +163,7 @@ def _told(
         for cause, part in zip(causes, (words, second or words), strict=False)
     ] or [otherwise]
     if causes[1:] and causes[0] == Cause.SCORE_HEAD:
-        texts[1] = f"by the task's score, {texts[1]}"
+        texts[1] = f"what is left by the task's score: {texts[1]}"
     texts += [_BOTH] * (len(causes) > 1) + [beside] * bool(beside)
     first, other, *_ = (*causes, Cause.NONE, Cause.NONE)
     return Diagnosis(
