@@ -70,6 +70,10 @@ class Steps(NamedTuple):
         change = np.sqrt(((self.after - self.begun[:, None]) ** 2).mean(axis=(0, 1)))
         return np.where(change > _STILL * (1e-9 + self.begun.std(axis=0)), change, np.inf)
 
+    def take(self, rows: IntArray) -> Steps:
+        """Return those of some states."""
+        return Steps(*(part[rows] for part in self))
+
 
 def one_step_of(
     design: Design,
@@ -91,6 +95,10 @@ def one_step_of(
     if learned.update is None:
         beside, *_ = _steps_of(design, learned, _wandered(design, learned, decisions))
         wide = Steps(*(np.concatenate(parts) for parts in zip(lead, beside, strict=True)))
+    if not isinstance(trained, str):
+        # Outside of its data a network is wrong in any way.
+        inside = np.flatnonzero(trained.distances(wide.begun) <= 1)
+        wide = wide.take(inside) if len(inside) >= 2 * _FEWEST else wide
     found = OneStep(
         error=over_episodes(per_episode(errors, episodes)),
         term=term_of(wide),
@@ -134,7 +142,7 @@ def _steps_of(
     steps = Steps(begun, actions, after.reshape(shape), answers.reshape(shape), idle)
     is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in steps]
     rows = np.flatnonzero(np.all(is_known, axis=0))
-    return Steps(*(part[rows] for part in steps)), rows, asked
+    return steps.take(rows), rows, asked
 
 
 def _wandered(design: Design, learned: BoundModel, decisions: Decisions) -> Decisions:
