@@ -146,6 +146,7 @@ GROUPS = {
     "Diagnosis": (
         "Diagnosis: causes named for constructed faults",
         "Diagnosis: causes named where a harmless fault stands beside a real one",
+        "Diagnosis: first advice to networks whose cure was tried",
         "Diagnosis: causes named of two real faults at once",
         "Diagnosis: conventions told of models that are misread",
         "Diagnosis: conventions told of models that have none",
