@@ -18,7 +18,7 @@ _ADVICE = {
     Cause.TOO_LITTLE_DATA: "Collect more data, first where plans lead. Longer training fits the "
     "same data more closely, and nothing else.",
     Cause.UNDERFIT: "Train longer, until the loss on the training data stops falling; if it has "
-    "stopped, take a larger network. More data alone does not help.",
+    "stopped, take a larger network. More data helps as far as it brings more steps.",
     Cause.ONE_STEP_ERROR: "Compare the one-step loss on held-out data with that on training data. "
     "Far above it: more data. Both high: longer training, or a larger network. Both low: check "
     "obstacles, constants, units, the time step and the delay of actions.",

@@ -32,7 +32,7 @@ _MEANINGS = {
     "lead, and by {trained} on the training data beside them, {times} times less: it was learned "
     "by heart.",
     Cause.UNDERFIT: "single steps are off by {one_step} of what a step changes where plans lead, "
-    "and by {trained} on the training data itself: it was not learned.",
+    "and by {trained} already on the training data beside them: that was not learned.",
     Cause.ONE_STEP_ERROR: "predictions {window} steps ahead are off by {window_error} times the "
     "effect of a plan. With true steps the model wins back {places} of its loss.",
     Cause.LOCAL_ERROR: "the model is wrong in {bad_windows} of the places that plans lead through"
