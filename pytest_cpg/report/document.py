@@ -111,8 +111,8 @@ def document(session: Session) -> dict[str, Any]:
             "outcome": session.outcome,
             "exit_code": end.exit_code,
             "failed_tests": end.failed_tests,
-            "uncollected": dict(sorted(end.uncollected.items())),
-            "seconds": _tenths(end.seconds),
+            "uncollected": dict(end.uncollected),
+            "seconds": end.seconds,
         },
         "gates": [_gate(gate) for gate in session.gates],
         "deselected": list(session.deselected),
@@ -180,13 +180,9 @@ def _gate(gate: Gate) -> dict[str, Any]:
             for one in gate.comparisons
         ],
         "measurements": list(entry.measurements),
-        "seconds": _tenths(gate.seconds),
+        "seconds": gate.seconds,
         "resumed": list(entry.resumed),
     }
-
-
-def _tenths(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)
 
 
 def _judged(judgement: Judgement) -> dict[str, Any]:

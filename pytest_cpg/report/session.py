@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_cpg.gates.card import Card, Severity, comparison_name
 from pytest_cpg.gates.drift import Drift, Label
@@ -277,8 +277,8 @@ class Session:
     def of(
         cls, ledger: Ledger, provenance: Provenance = UNKNOWN, end: SessionEnd | None = None
     ) -> Session:
-        """Return what a ledger holds, in its order."""
-        missing = ledger.missing
+        """Return what a ledger holds, in its order, with times as a report has them."""
+        missing, end = ledger.missing, end or SessionEnd()
         return cls(
             gates=tuple(
                 Gate.of(
@@ -286,14 +286,18 @@ class Session:
                     place,
                     "missing" if entry is None else entry.outcome,
                     entry or Entry.missing(ledger.running.get(gate, "did not report")),
-                    ledger.seconds.get(gate),
+                    _tenths(ledger.seconds.get(gate)),
                 )
                 for place, gate in enumerate(ledger.gates, 1)
                 for entry in [ledger.entries.get(gate)]
             ),
             findings=ledger.findings,
             deselected=tuple(ledger.deselected),
-            end=end or SessionEnd(),
+            end=replace(
+                end,
+                seconds=_tenths(end.seconds),
+                uncollected=dict(sorted(end.uncollected.items())),
+            ),
             provenance=provenance,
             version=provenance.packages.get("pytest-cpg"),
             history=ledger.history,
@@ -354,6 +358,10 @@ def state_of(outcome: str, severities: Iterable[Severity]) -> str:
         return "measured" if outcome == "passed" else outcome
     is_open = any(one in (Severity.UNSURE, Severity.BLIND) for one in severities)
     return "inconclusive" if is_open else outcome
+
+
+def _tenths(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def _badness(state: str, judgements: Sequence[Judgement]) -> tuple[float, ...]:
