@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Set
+from datetime import UTC, datetime
+from glob import glob
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_cpg.gates import HISTORY
 from pytest_cpg.plugin.kinds import KINDS
-from pytest_cpg.plugin.outputs import SessionOutputs
+from pytest_cpg.plugin.outputs import SessionOutputs, path_of
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.session_baseline import SessionBaseline
-from pytest_cpg.plugin.session_history import add_to_history
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -82,7 +86,7 @@ class Closing:
         self._remember(ledger)
         hold_status(ledger, session)
         if self._scope.has_run and self._judges:
-            add_to_history(self._config, self._settings, ledger)
+            _add_to_history(self._config, self._settings, ledger)
         if provenance is not None:
             from pytest_cpg.report.session import Session, SessionEnd, error_in
 
@@ -187,3 +191,39 @@ def hold_status(ledger: Ledger, session: pytest.Session) -> None:
     # Whoever waits for the process sees eight bits of it.
     if ledger.fails and not session.exitstatus & 0xFF:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) -> None:
+    """Give the ledger what earlier sessions found, this one last, and write it down.
+
+    What goes wrong is said, and fails no gate. An empty --cpg-history turns all of it off.
+    """
+    from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.machine.files import FileError
+    from pytest_cpg.machine.git import git_state
+    from pytest_cpg.report.history import History
+    from pytest_cpg.report.history_file import append, found_in, read
+    from pytest_cpg.report.session import Session
+
+    pattern = path_of(config, settings, "history")
+    if pattern is None:
+        return
+    # A baseline that was just accepted is no change of what was measured.
+    state = git_state(config.rootpath, besides=config.rootpath / settings.of_session("baseline"))
+    date = datetime.now(UTC).isoformat(timespec="microseconds")
+    session = found_in(Session.of(ledger), commit=state.commit, date=date)
+    # Of the true dynamics nothing is followed, nor that they could not be run.
+    if not session.comparisons or settings.typed.get("model") == "oracle":
+        return
+    # A file's own name may have brackets.
+    paths = [str(pattern)] if os.path.exists(pattern) else sorted(glob(str(pattern)))
+    found, faults = read(map(Path, paths), config.stash[KINDS].table)
+    if "history" in settings.typed and not paths:
+        faults.append(f"nothing matches --cpg-history={settings.typed['history']}")
+    ledger.history = History((*found.sessions, session))
+    try:
+        append(config.rootpath / HISTORY, session)
+    except FileError as error:
+        faults.append(str(error))
+    # A file that can neither be read nor written is said once.
+    ledger.findings += tuple(map(Finding, dict.fromkeys(faults)))

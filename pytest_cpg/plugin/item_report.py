@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates.notation import one_line
+from pytest_cpg.gates.notation import one_line, visible
 from pytest_cpg.plugin.attempt import Attempt, attempt_of
 from pytest_cpg.plugin.item import gate_id, refuse
 
 if TYPE_CHECKING:
+    from pytest_cpg.gates.card import Card, Ruling
     from pytest_cpg.render.line import Line
     from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Outcome
 
@@ -36,7 +37,6 @@ def put_on_report(
     fails by itself.
     """
     from pytest_cpg.gates.notation import disarmed
-    from pytest_cpg.render.junit import properties
     from pytest_cpg.report.ledger import dump
 
     attempt = attempt_of(item)
@@ -68,6 +68,15 @@ def put_on_report(
         values["is_quarantined"] = _is_quarantined(item)
     for name, value in values.items():
         setattr(report, f"pytest_cpg_{name}", value)
+
+
+def properties(card: Card, ruling: Ruling) -> list[tuple[str, str | float]]:
+    """Return a gate's numbers as names and plain values, for ``user_properties``."""
+    values = {"verdict": ruling.label, **card.numbers}
+    return [
+        (f"cpg_{name}", visible(value) if isinstance(value, str) else value)
+        for name, value in values.items()
+    ]
 
 
 def entry_of(report: pytest.TestReport, kinds: Kinds) -> Entry | None:

@@ -45,21 +45,23 @@ class SessionOutputs:
     def write(self, session: Session) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
         from pytest_cpg.render.github import annotations
-        from pytest_cpg.render.report_files import ReportFiles, write_files
+        from pytest_cpg.render.report_files import write_files
 
         summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
-        files = ReportFiles(
-            **{name: self._path(name) for name in _FILES},
+        found = write_files(
+            session,
+            {
+                **{name: self._path(name) for name in _FILES},
+                "summary": Path(summary) if summary and session.gates else None,
+            },
+            folder=self._config.invocation_params.dir,
             root=self._config.rootpath,
-            step_summary=Path(summary) if summary and session.gates else None,
             page=_page_in_github() if self._is_in_github else "",
         )
-        folder = self._config.invocation_params.dir
-        found = tuple(write_files(session, files, folder=folder))
         if self._is_in_github:
             is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
             self.annotations = annotations(session, self._places(), tests_are_annotated=is_said)
-        return found
+        return tuple(found)
 
     def check(self) -> None:
         """Refuse what cannot be written before anything is run.

@@ -20,6 +20,8 @@ from pytest_cpg.plugin.settings import Settings
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.gates.kind import ForecastLine
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.plugin.measuring import ItemMeasuring, SessionRuns
     from pytest_cpg.plugin.replay import SessionReplay
@@ -217,14 +219,36 @@ class GateSession:
     def forecast(self, gates: Sequence[pytest.Item]) -> None:
         """Keep the lines of --cpg-plan for the summary."""
         from pytest_cpg.contracts import CpgError
-        from pytest_cpg.plugin.forecasts import forecast_lines
+        from pytest_cpg.gates.answer import ask_at_end
+        from pytest_cpg.gates.kept import entry_for
+        from pytest_cpg.plugin.memory import COSTS, remembered
+        from pytest_cpg.plugin.support import check_supports
+        from pytest_cpg.render.forecasts import forecast_table
 
+        costs, config = remembered(self._config, COSTS), self._config
+        forecasts: dict[str, ForecastLine] = {}
+        faults: list[Finding] = []
         try:
             accepted = self._baseline.accepted if self._baseline.is_used else None
-            named = {gate_id(item): self.gate(item) for item in gates}
-            self._plan, faults = forecast_lines(self._config, named, self.runs, accepted)
+            for item in gates:
+                gate, name = self.gate(item), gate_id(item)
+                check_supports(gate.kind, "plan")
+                kind: Any = gate.kind
+                forecast = ask_at_end(
+                    faults,
+                    kind,
+                    "forecast",
+                    gate.spec,
+                    self.runs.task(gate.task) if gate.task else None,
+                    cost=costs.get(name),
+                    accepted=entry_for(kind, accepted.gates.get(name)) if accepted else None,
+                )
+                if forecast is not None:
+                    forecasts[name] = forecast
         except (CpgError, pytest.fail.Exception) as error:
             raise pytest.UsageError(str(error)) from None
+        if config.pluginmanager.hasplugin("terminalreporter") and (forecasts or not faults):
+            self._plan = forecast_table(forecasts, width=config.get_terminal_writer().fullwidth)
         if faults:
             raise pytest.UsageError("\n".join(fault.text for fault in faults))
 

@@ -14,10 +14,9 @@ from pytest_cpg.gates.notation import for_log, one_line
 from pytest_cpg.plugin.live import LIVE
 from pytest_cpg.plugin.width import free_columns, is_live
 from pytest_cpg.render.bars import in_ascii
-from pytest_cpg.render.line import Line
+from pytest_cpg.render.line import Line, has_blocks
 from pytest_cpg.render.live import LiveText, write_live
 from pytest_cpg.render.progress import LiveLine, LogLines, SentLine, Watch
-from pytest_cpg.render.sparkline import has_blocks
 
 
 def is_ascii() -> bool:

@@ -46,10 +46,10 @@ from pytest_cpg.gates.parts import Fixtures, Options
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
+from pytest_cpg.render.line import has_blocks
 from pytest_cpg.render.live import LiveText, can_wipe, write_live
 from pytest_cpg.render.progress import LiveLine
 from pytest_cpg.render.section import section, text_of
-from pytest_cpg.render.sparkline import has_blocks
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger, Outcome
 from pytest_cpg.report.session import Session
 from pytest_cpg.tasks import TASKS

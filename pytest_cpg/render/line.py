@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_cpg.gates.card import Severity
@@ -19,6 +20,10 @@ COLOURS = {
 }
 # These rows look the same in every table; others have the colour of the verdict.
 OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
+
+_DEEPER = "    "
+
+_BLOCKS, _DIGITS = "▁▂▃▄▅▆▇", "0123456789"
 
 
 class Line(NamedTuple):
@@ -47,3 +52,46 @@ def wrapped(text: str, width: int, lead: str = "", *, breaks_words: bool = True)
         break_long_words=breaks_words,
         break_on_hyphens=False,
     )
+
+
+def command_lines(text: str, *, lead: str, width: int) -> list[str]:
+    r"""Return a command behind ``lead``, in as many lines as it takes.
+
+    What no shell can read is left as it is.
+
+    >>> command_lines("pytest 'a b' --cpg-seed=1", lead="  Rerun  ", width=24)
+    ["  Rerun  pytest 'a b' \\", '             --cpg-seed=1']
+    """
+    try:
+        first, *words = map(shlex.quote, shlex.split(text))
+    except ValueError:
+        return [f"{lead}{text}"]
+    lines = [f"{lead}{first}"]
+    for number, word in enumerate(words, 1):
+        # Behind every word but the last there has to be room for the sign of a break.
+        room = width - (2 if number < len(words) else 0)
+        if len(f"{lines[-1]} {word}") <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"{' ' * len(lead)}{_DEEPER}{word}")
+    return lines
+
+
+def sparkline(heights: Sequence[float], *, is_ascii: bool = False) -> str:
+    """Return heights in [0, 1] as blocks, or as tenths where a stream has ASCII alone.
+
+    >>> sparkline([0, 0.5, 1]), sparkline([0, 0.5, 1], is_ascii=True)
+    ('▁▄▇', '059')
+    """
+    signs = _DIGITS if is_ascii else _BLOCKS
+    return "".join(signs[min(int(height * len(signs)), len(signs) - 1)] for height in heights)
+
+
+def has_blocks(encoding: str | None) -> bool:
+    """Say whether a stream of this encoding can show the blocks."""
+    try:
+        _BLOCKS.encode(encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True

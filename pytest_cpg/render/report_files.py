@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from pytest_cpg.gates.finding import Finding
@@ -15,40 +15,30 @@ from pytest_cpg.report.document import document, write
 from pytest_cpg.report.session import Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportFiles:
-    """Where a session's report goes; None for nowhere.
+def write_files(
+    session: Session, paths: Mapping[str, Path | None], *, folder: Path, root: Path, page: str = ""
+) -> list[Finding]:
+    """Write what was asked for, and say where it is; what cannot be written fails the session.
 
-    Attributes
+    Parameters
     ----------
-    json, md, html : Path or None
-        The report, a comment for a pull request, and a page with figures.
-    step_summary : Path or None
-        The summary of a job in GitHub Actions, which is added to.
+    paths : mapping
+        Of "html", a page with figures; of "json", the report; of "md", a comment for a pull
+        request; of "summary", that of a job in GitHub Actions, which is added to. None for nowhere.
+    folder, root : Path
+        What paths are shown from, and the root directory, where the page finds films.
     page : str
         Where the page can be found, for comment and summary; empty where that is not known.
-    root : Path
-        The root directory, where the page finds films.
     """
-
-    json: Path | None = None
-    md: Path | None = None
-    html: Path | None = None
-    step_summary: Path | None = None
-    page: str = ""
-    root: Path = field(default_factory=Path)
-
-
-def write_files(session: Session, files: ReportFiles, *, folder: Path) -> list[Finding]:
-    """Write what was asked for, and say where it is; what cannot be written fails the session."""
-    writers: tuple[tuple[Path | None, Callable[[Path], None]], ...] = (
-        (files.html, lambda path: write_page(path, session, files)),
-        (files.json, lambda path: write(path, document(session))),
-        (files.md, lambda path: _write_comment(path, session, files)),
-        (files.step_summary, lambda path: _add_summary(path, session, files)),
-    )
+    makers: dict[str, Callable[[Path], None]] = {
+        "html": partial(write_page, session=session, root=root),
+        "json": lambda path: write(path, document(session)),
+        "md": lambda path: write_text(path, f"{markdown(session, page=page)}\n", what="the report"),
+        "summary": lambda path: _add_summary(path, step_summary(session, page=page)),
+    }
     found = []
-    for path, make in writers:
+    for name, make in makers.items():
+        path = paths.get(name)
         if path is None:
             continue
         try:
@@ -61,28 +51,21 @@ def write_files(session: Session, files: ReportFiles, *, folder: Path) -> list[F
                 Finding(f"cannot write {path}: {type(error).__name__}: {error}", fails=True)
             )
         else:
-            if path != files.step_summary:
+            if name != "summary":
                 shown = path.relative_to(folder) if path.is_relative_to(folder) else path
                 found.append(Finding(f"written: {shown}"))
     return found
 
 
-def write_page(path: Path, session: Session, files: ReportFiles) -> None:
-    """Write a session's page, with its history."""
+def write_page(path: Path, session: Session, root: Path) -> None:
+    """Write a session's page, with its history and links to films from the root directory."""
     from pytest_cpg.render.html_page import html_page
 
-    root = f"{Path(os.path.relpath(files.root, path.parent)).as_posix()}/"
-    text = html_page(session, root=root)
-    write_text(path, text, what="the report")
+    way = f"{Path(os.path.relpath(root, path.parent)).as_posix()}/"
+    write_text(path, html_page(session, root=way), what="the report")
 
 
-def _write_comment(path: Path, session: Session, files: ReportFiles) -> None:
-    text = markdown(session, page=files.page)
-    write_text(path, f"{text}\n", what="the report")
-
-
-def _add_summary(path: Path, session: Session, files: ReportFiles) -> None:
-    text = step_summary(session, page=files.page)
+def _add_summary(path: Path, text: str) -> None:
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"{text}\n")

@@ -9,9 +9,8 @@ from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.bars import bar_text, starts_rows
 from pytest_cpg.render.columns import padded
-from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.failure import headline, is_blind, judged, reasons
-from pytest_cpg.render.line import COLOURS, OF_ROWS, Line, wrapped
+from pytest_cpg.render.line import COLOURS, OF_ROWS, Line, command_lines, wrapped
 from pytest_cpg.report.ledger import Judgement
 
 # Less has no room for a table, and longer lines are hard to read.

@@ -16,10 +16,8 @@ from pytest_cpg.gates.card import NOW, SMOKE_TEST, Card, Severity
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.notation import Names, duration, fitted_names, for_log, found_drop, one_line
 from pytest_cpg.render.columns import aligned
-from pytest_cpg.render.command_lines import command_lines
 from pytest_cpg.render.failure import is_blind, is_drifted, label_of, program_in
-from pytest_cpg.render.line import COLOURS, Line, wrapped
-from pytest_cpg.render.sparkline import sparkline
+from pytest_cpg.render.line import COLOURS, Line, command_lines, sparkline, wrapped
 from pytest_cpg.report.history import History
 from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.session import FAILING, WORDS, Row, Session, gist

@@ -27,7 +27,7 @@ from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.render.junit import properties
+from pytest_cpg.plugin.item_report import properties
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.stats import Verdict

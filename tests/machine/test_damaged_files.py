@@ -20,7 +20,7 @@ from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.machine.files import FileError, archive_members
 from pytest_cpg.render.command import main
-from pytest_cpg.render.command_lines import command_lines
+from pytest_cpg.render.line import command_lines
 from pytest_cpg.report.document import document
 from pytest_cpg.report.session import Session
 

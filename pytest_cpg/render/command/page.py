@@ -10,7 +10,7 @@ from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
-from pytest_cpg.render.report_files import ReportFiles, write_page
+from pytest_cpg.render.report_files import write_page
 from pytest_cpg.report.document import read
 from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import read as read_history
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     last = read(arguments.reports[-1], kinds)
     history, faults = read_history(arguments.reports, kinds)
     session = replace(last, history=_without_repetition(history))
-    write_page(output, session, ReportFiles(root=project_here().root))
+    write_page(output, session, project_here().root)
     return [*faults, f"written: {output}"], UNUSABLE if faults else 0
 
 

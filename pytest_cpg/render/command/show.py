@@ -11,8 +11,8 @@ from pytest_cpg.gates.notation import wrapped
 from pytest_cpg.render.bars import in_ascii
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
+from pytest_cpg.render.line import has_blocks
 from pytest_cpg.render.section import section, text_of
-from pytest_cpg.render.sparkline import has_blocks
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import read
 from pytest_cpg.report.ledger import Judgement
