@@ -67,8 +67,8 @@ def callable_and_more(observations, actions):
     return learned(observations, actions)
 
 
-# Of a model that is called step by step, nothing but its steps is read.
-callable_and_more.score = lambda latents: 1 / 0
+# Asked for, in place of the task's: its slopes are others.
+callable_and_more.score = lambda latents: (latents**2).sum(-1)
 
 MODELS = {
     "callable": lambda: learned,
