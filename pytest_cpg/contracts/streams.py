@@ -33,6 +33,8 @@ class Stream(IntEnum):
     DISTURBANCE = 8
     # Purpose, then episode, or horizon and candidate.
     QUERIES = 9
+    # Step: of a policy, the seed being the start that it acts from.
+    POLICY = 10
     # Episode. Far from those of gates, so that no seed lets a model train on the starts or the
     # noise that it is judged on.
     COLLECTION = 0x7472616E

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +23,7 @@ from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.contracts.streams import Stream
 
 # Relative, and of actions near 0: what the order of a sum may change.
 _ROUNDING = 1e-5
@@ -126,13 +128,16 @@ class FunctionPolicy:
     ----------
     function : callable
         Maps observations [B, O] to actions [B, A], both numpy arrays.
+    noise_size : int, optional
+        With it the function is called with observations, step and noise, as a `StochasticPolicy`.
     """
 
-    function: Callable[[FloatArray], FloatArray]
+    function: Callable[..., FloatArray]
+    noise_size: int | None = None
 
-    def act(self, observations: FloatArray) -> FloatArray:
-        """Map observations [B, O] to actions [B, A]; see `Policy`."""
-        return self.function(observations)
+    def act(self, observations: FloatArray, *step_and_noise: Any) -> FloatArray:
+        """Map observations [B, O] to actions [B, A]; see `Policy` and `StochasticPolicy`."""
+        return self.function(observations, *step_and_noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -166,6 +171,11 @@ class NoiseMixture:
             raise ValueError(f"share of noise must be from 0 to 1, got {self.share!r}")
         if not 0 < self.frequency < float("inf"):
             raise ValueError(f"frequency must be a positive number, got {self.frequency!r}")
+        if _noise_size(self.policy) is not None:
+            raise ValueError(
+                f"{self.policy!r:.60} has a noise_size, and what is mixed sees no step and no "
+                f"noise: mix within its act(), of the noise that it is given"
+            )
 
     def act(self, observations: FloatArray) -> FloatArray:
         """Map observations [B, O] to actions [B, A]; see `Policy`."""
@@ -253,8 +263,50 @@ def stretched(unit: FloatArray, space: ActionSpace | None) -> FloatArray:
     return space.nearest(_unsnapped(unit, space))
 
 
+def actions_of(
+    policy: Any, observations: FloatArray, *, step: int = 0, starts: FloatArray | None = None
+) -> Any:
+    """Return what a policy says to observations [B, O], given its step and noise if it has some.
+
+    The noise of a step depends on the row's start alone, rounded to float32: the same in truth and
+    in imagination, for every member of a model, alone and in any batch.
+
+    Parameters
+    ----------
+    starts : array [K, O], optional
+        What was observed where the rows began, ``B`` a multiple of ``K``; None for a start here.
+    """
+    size = _noise_size(policy)
+    if size is None:
+        return policy.act(np.array(observations))
+    begun = np.asarray(observations if starts is None else starts, dtype=np.float32)
+    noise = np.empty((len(begun), size))
+    for row, start in enumerate(begun if size else ()):
+        seed = int.from_bytes(hashlib.sha256(start.tobytes()).digest()[:16], "big")
+        noise[row] = Stream.POLICY.of(seed, step).standard_normal(size)
+    again = len(observations) // max(1, len(begun))
+    return policy.act(np.array(observations), step, np.tile(noise, (again, 1)))
+
+
+def _noise_size(policy: Any) -> int | None:
+    """Return how much noise a policy takes, or raise ValueError; None where it sees no step."""
+    size = getattr(policy, "noise_size", None)
+    if size is None or (isinstance(size, int) and not isinstance(size, bool) and size >= 0):
+        return size
+    raise ValueError(
+        f"{policy!r:.60} has noise_size {size!r}: write how many numbers act(observations, step, "
+        f"noise) is given for each action, 0 or more"
+    )
+
+
 def checked_actions(
-    policy: Policy, name: str, observations: FloatArray, space: ActionSpace | None
+    policy: Policy,
+    name: str,
+    observations: FloatArray,
+    space: ActionSpace | None,
+    *,
+    step: int = 0,
+    starts: FloatArray | None = None,
 ) -> FloatArray:
     """Return what a policy does on observations [B, O]: possible actions [B, A] of float64.
 
@@ -265,7 +317,8 @@ def checked_actions(
     space : ActionSpace or None
         None where nobody knows what is possible.
     """
-    given = answered(policy, name, observations, None if space is None else space.size)
+    size = None if space is None else space.size
+    given = answered(policy, name, observations, size, step=step, starts=starts)
     if space is None:
         return given
     check_possible(given, space, name)
@@ -273,7 +326,15 @@ def checked_actions(
     return space.nearest(given)
 
 
-def answered(policy: Policy, name: str, observations: FloatArray, size: int | None) -> FloatArray:
+def answered(
+    policy: Policy,
+    name: str,
+    observations: FloatArray,
+    size: int | None,
+    *,
+    step: int = 0,
+    starts: FloatArray | None = None,
+) -> FloatArray:
     """Return what a policy says to observations [B, O]: finite numbers [B, A] of float64.
 
     Raises CpgError when it gives anything else, with the first observation that it does so for.
@@ -285,7 +346,7 @@ def answered(policy: Policy, name: str, observations: FloatArray, size: int | No
     size : int or None
         Of an action; None where nobody knows.
     """
-    answer: Any = policy.act(np.array(observations))
+    answer = actions_of(policy, observations, step=step, starts=starts)
     try:
         given = np.array(answer, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -329,16 +390,17 @@ def check_policy(policy: object, name: str) -> None:
             f"{name} is {policy!r:.60}, which has no method act(observations [B, O]) -> actions "
             f"[B, A]: {fix}"
         )
+    _noise_size(policy)
 
 
 def check_repeats(policy: Policy, name: str, observations: FloatArray, acted: FloatArray) -> None:
     """Raise CpgError where a policy, asked again about observations [B, O], acts otherwise."""
-    again = np.asarray(policy.act(np.array(observations)), dtype=np.float64)
+    again = np.asarray(actions_of(policy, observations), dtype=np.float64)
     if again.shape != acted.shape or not np.allclose(again, acted, rtol=_ROUNDING, atol=_ROUNDING):
         raise CpgError(
             f"{name} gave {acted[0]} and then {again[0]} for one and the same observation, so no "
-            f"result could be repeated. Let it return its mean instead of a sample, put dropout "
-            f"into eval mode, and keep no state between calls."
+            f"result could be repeated. Draw from the noise that a policy with noise_size is "
+            f"given, or return the mean; put dropout into eval mode; keep no state between calls."
         )
 
 

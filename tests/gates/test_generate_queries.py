@@ -165,7 +165,7 @@ def test_both_kinds_of_query_are_asked(share):
 def test_starts_are_what_each_behaviour_reached():
     def reached(behaviour):
         given = {"policies": 2, "seed": 0, "behaviour": behaviour}
-        return np.abs(reached_states(TASK, lambda _, seen: AWAY.act(seen), **given)[:, 0])
+        return np.abs(reached_states(TASK, lambda _, seen, *__: AWAY.act(seen), **given)[:, 0])
 
     random, learned, mixed = map(reached, ("random", "learned", "mixed"))
     assert len(random) == 200 * (TASK.budget + 1)

@@ -147,7 +147,7 @@ def test_a_policy_that_does_the_impossible_is_refused(action, said):
 def test_a_policy_that_draws_its_actions_is_refused():
     rng = np.random.default_rng(0)
     drawing = FunctionPolicy(lambda observations: rng.uniform(-1, 1, size=observations.shape))
-    with pytest.raises(CpgError, match=r"policy 1 gave \[.*\] and then \[.* Let it return"):
+    with pytest.raises(CpgError, match=r"policy 1 gave \[.*\] and then \[.* Draw from the noise"):
         line_queries(policies=(Push(0.0), drawing))
 
 

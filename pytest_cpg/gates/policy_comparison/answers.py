@@ -170,7 +170,7 @@ class Block:
         queries, members = self.queries, ensemble.members
         policy = int(self._of_rows("policy")[0])
         opening = self._opening() if has_first else None
-        begun = 0
+        begun, begun_at = 0, self._of_rows("observations")
 
         def act(step: int, observations: FloatArray) -> FloatArray:
             nonlocal begun
@@ -179,12 +179,13 @@ class Block:
                 return np.repeat(opening[None, :, step], members, axis=0)
             flat = observations.reshape(-1, observations.shape[-1])
             try:
-                return queries.act(policy, flat).reshape(*observations.shape[:-1], -1)
+                actions = queries.act(policy, flat, step, begun_at)
+                return actions.reshape(*observations.shape[:-1], -1)
             except CpgError:
                 self._check_near(flat, policy, step)
                 raise
 
-        starts = np.repeat(self._of_rows("observations").astype(np.float32)[None], members, axis=0)
+        starts = np.repeat(begun_at.astype(np.float32)[None], members, axis=0)
         with self._told(lambda: begun):
             return ensemble.rollout(starts, act, horizon)
 

@@ -115,11 +115,12 @@ def reached_states(
     # In mixed behaviour, too, every policy has its episodes.
     own = (rows // 2 if behaviour == "mixed" else rows) % policies
     followed = np.flatnonzero(~is_random)
-    visited = [states]
+    visited, begun = [states], task.observe(states)
     for step in range(steps):
         actions = np.array(noise[:, step])
         if followed.size:
-            wanted = acted(act, own[followed], task.observe(states[followed]))
+            observed = task.observe(states[followed])
+            wanted = acted(act, own[followed], observed, step, begun[followed])
             keeps = ~is_noise[followed, step]
             actions[followed[keeps]] = wanted[keeps]
         states = task.step(states, actions)

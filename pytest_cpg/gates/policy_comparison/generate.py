@@ -57,10 +57,21 @@ class _Plan:
     starts: Behaviour
     same_start: float
 
-    def act(self, policy: int, observations: FloatArray) -> FloatArray:
-        """Return the actions [B, A] of a policy, by its index, on observations [B, O]."""
+    def act(
+        self,
+        policy: int,
+        observations: FloatArray,
+        step: int = 0,
+        starts: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the actions [B, A] of a policy, by its index; see `PolicyQueries.act`."""
         return checked_actions(
-            self.policies[policy], f"policy {policy}", observations, self.task.actions
+            self.policies[policy],
+            f"policy {policy}",
+            observations,
+            self.task.actions,
+            step=step,
+            starts=starts,
         )
 
     @property

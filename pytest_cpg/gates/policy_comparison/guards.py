@@ -66,9 +66,10 @@ def held(ensemble: BoundEnsemble, queries: PolicyQueries) -> Held | None:
     rows = np.linspace(0, len(queries) - 1, min(len(queries), _MOST_STARTS)).astype(int)
     starts = queries.observations_a[rows].astype(np.float32)
     opening = queries.opening("a")
-    one = (
-        acted(queries.act, queries.policy_a[rows], starts) if opening is None else opening[rows, 0]
-    )
+    if opening is None:
+        one = acted(queries.act, queries.policy_a[rows], starts, 0, starts)
+    else:
+        one = opening[rows, 0]
     other = one[::-1]
     if np.array_equal(one, other):
         return None

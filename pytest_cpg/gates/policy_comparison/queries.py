@@ -274,13 +274,25 @@ class PolicyQueries:
                 acted = self.act(policy, own)
                 check_repeats(self.policies[policy], f"policy {policy}", own, acted)
 
-    def act(self, policy: int, observations: FloatArray) -> FloatArray:
+    def act(
+        self,
+        policy: int,
+        observations: FloatArray,
+        step: int = 0,
+        starts: FloatArray | None = None,
+    ) -> FloatArray:
         """Return the actions [B, A] of a policy, by its index, on observations [B, O].
 
+        Of a policy that draws, at a step of rows that began at ``starts`` [K, O].
         Raises CpgError when it leaves the action space, or gives no actions of that shape.
         """
         return checked_actions(
-            self.policies[policy], f"policy {policy}", observations, self.action_space
+            self.policies[policy],
+            f"policy {policy}",
+            observations,
+            self.action_space,
+            step=step,
+            starts=starts,
         )
 
 

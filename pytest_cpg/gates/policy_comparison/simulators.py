@@ -15,8 +15,8 @@ from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS, Enviro
 from pytest_cpg.gates.policy_comparison.point_maze import PointMaze
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 
-# What a policy, by its index, does on observations [B, O].
-Acting: TypeAlias = Callable[[int, FloatArray], FloatArray]
+# What a policy, by its index, does on observations [B, O] at a step of rows that began at [B, O].
+Acting: TypeAlias = Callable[[int, FloatArray, int, FloatArray], FloatArray]
 
 
 class Simulator(Protocol):
@@ -144,6 +144,7 @@ def true_returns(simulator: Simulator, side: Side, act: Acting, discount: float)
     """Return what rows earn in the true world, [B]; raise TaskError where it diverges."""
     inner = simulator.begin(side.states)
     totals, going = np.zeros(len(inner)), np.arange(len(inner))
+    begun = simulator.observe(inner)
     for step in range(int(side.horizons.max())):
         going = going[side.horizons[going] > step]
         if not going.size:
@@ -151,7 +152,8 @@ def true_returns(simulator: Simulator, side: Side, act: Acting, discount: float)
         if side.actions is not None and step < side.actions.shape[1]:
             actions = side.actions[going, step]
         else:
-            actions = acted(act, side.policies[going], simulator.observe(inner[going]))
+            observed = simulator.observe(inner[going])
+            actions = acted(act, side.policies[going], observed, step, begun[going])
         inner[going], rewards, has_ended = simulator.step(inner[going], actions)
         lost = np.flatnonzero(~np.isfinite(rewards))
         if len(lost):
@@ -164,12 +166,14 @@ def true_returns(simulator: Simulator, side: Side, act: Acting, discount: float)
     return totals
 
 
-def acted(act: Acting, policies: IntArray, observations: FloatArray) -> FloatArray:
+def acted(
+    act: Acting, policies: IntArray, observations: FloatArray, step: int, starts: FloatArray
+) -> FloatArray:
     """Return what policies, one index a row [B], do on observations [B, O]: [B, A]."""
     order = np.argsort(policies, kind="stable")
     own, begins = np.unique(policies[order], return_index=True)
     parts = [
-        act(int(policy), observations[rows])
+        act(int(policy), observations[rows], step, starts[rows])
         for policy, rows in zip(own, np.split(order, begins[1:]), strict=True)
     ]
     actions = np.empty((len(policies), parts[0].shape[1]))
