@@ -30,6 +30,8 @@ _ROUNDING = 1e-5
 # Products that OpenBLAS leaves to one thread. Its others wait by spinning, which takes processors
 # from the model that is asked next.
 _ONE_THREAD = 2**18
+# What policies that are compared may do in place of drawing their actions.
+_SEEDED = "Draw from the noise that a policy with noise_size is given, or return the mean"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -393,14 +395,16 @@ def check_policy(policy: object, name: str) -> None:
     _noise_size(policy)
 
 
-def check_repeats(policy: Policy, name: str, observations: FloatArray, acted: FloatArray) -> None:
+def check_repeats(
+    policy: Policy, name: str, observations: FloatArray, acted: FloatArray, *, cure: str = _SEEDED
+) -> None:
     """Raise CpgError where a policy, asked again about observations [B, O], acts otherwise."""
     again = np.asarray(actions_of(policy, observations), dtype=np.float64)
     if again.shape != acted.shape or not np.allclose(again, acted, rtol=_ROUNDING, atol=_ROUNDING):
         raise CpgError(
             f"{name} gave {acted[0]} and then {again[0]} for one and the same observation, so no "
-            f"result could be repeated. Draw from the noise that a policy with noise_size is "
-            f"given, or return the mean; put dropout into eval mode; keep no state between calls."
+            f"result could be repeated. {cure}; put dropout into eval mode; keep no state between "
+            f"calls."
         )
 
 

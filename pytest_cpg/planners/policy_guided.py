@@ -106,7 +106,7 @@ class PolicyGuided:
         if np.isfinite(first).all():
             plain = FunctionPolicy(self.policy)
             acted = answered(plain, _POLICY, first, actions.size)
-            check_repeats(plain, _POLICY, first, acted)
+            check_repeats(plain, _POLICY, first, acted, cure="Let it return its mean")
         for step in range(self.horizon):
             reached = latents[:, None]
             if step:
