@@ -12,6 +12,7 @@ from pytest_cpg.gates.plan_quality import Edits
 
 # Of each step; a task done right is worth 1.
 STEP_COST = 0.01
+TABLE = Path(__file__).with_name("tasks.toml")
 LOOKING_UP = ("find", "at", "pick", "search", "click", "open")
 
 
@@ -131,9 +132,9 @@ def edited(world: World, plan: tuple[str, ...], edit: str) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def tasks(family: str, worlds: dict[str, World], table: str = "tasks.toml") -> list[Task]:
+def tasks(family: str, worlds: dict[str, World], table: Path = TABLE) -> list[Task]:
     """Return the tasks of a family; in gold plans, brackets hold parts of any order."""
-    rows = loads((Path(__file__).parent / table).read_text())
+    rows = loads(table.read_text())
     found = []
     for row in rows[family]:
         steps: list[str] = []

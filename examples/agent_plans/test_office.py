@@ -14,16 +14,13 @@ pytest.importorskip("openpyxl")
 import office
 from openpyxl import load_workbook
 
-TASKS = [
-    *tasks("office", office.WORLDS),
-    *tasks("office", office.WORLDS, "new_tasks.toml"),
-]
+TASKS = tasks("office", office.WORLDS)
 BY_NAME = {task.name: task for task in TASKS}
 STRESS = Rates(others=0.1, changed=0.3)
 
 
-def test_there_are_22_tasks_and_36_new_ones_of_four_plans_each():
-    assert len(BY_NAME) == 22 + 36
+def test_there_are_22_tasks_of_four_plans_each():
+    assert len(BY_NAME) == 22
     assert all(len(set(task.plans.values())) == 4 for task in TASKS)
 
 

@@ -17,13 +17,17 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
-from plans import CALM, STEP_COST, Machine, Model, Rates, led_to, tasks, verb
 from scipy.stats import rankdata
 
 from pytest_cpg.gates.plan_quality import score
 from pytest_cpg.stats import wilson_interval
 
-RESULTS = Path(__file__).parent / "results"
+HERE = Path(__file__).parent
+# Tasks and figures are those of the examples.
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "agent_plans")]
+from plans import CALM, STEP_COST, Machine, Model, Rates, led_to, tasks, verb
+
+RESULTS = HERE / "results"
 # Steps of office tasks are lost, and layouts change, as often as this is said.
 OFFICE = Rates(others=0.03, changed=0.1)
 # What robustness is the success under, in both families.
@@ -35,21 +39,31 @@ ERRORS = (0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 COUNTS = (6, 12, 24, 48, 64, 128)
 
 
-def families(table="tasks.toml"):
-    """Return all tasks of a table, and the rates that the model of each family has."""
+def families(*, new=False):
+    """Return all tasks, first or new ones, and the rates that the model of each family has."""
     import office
-    import web
 
     kept = json.loads((RESULTS / "web.json").read_text())
     rates = {"office": OFFICE, "web": Rates(lost=kept["lost"], changed=kept["changed"])}
-    return [*tasks("office", office.WORLDS, table), *tasks("web", web.WORLDS, table)], rates
+    return [*tasks("office", office.WORLDS, *later(new)), *web_tasks(new=new)], rates
+
+
+def later(new):
+    return [HERE / "new_tasks.toml"] if new else []
+
+
+def web_tasks(*, new=False):
+    """Return the web flows."""
+    import web
+
+    return tasks("web", web.WORLDS, *(later(new) or [HERE / "web_tasks.toml"]))
 
 
 def run_web():
     """Run all flows in the browser: four times to calibrate their model, and once to try it."""
     import web
 
-    flows, training, tried, outcomes = tasks("web", web.WORLDS), [], [], {}
+    flows, training, tried, outcomes = web_tasks(), [], [], {}
     plans = [(task, name) for task in flows for name in task.plans]
     with web.browsing() as shop:
         for seed in range((TRAINING + 1) * len(plans)):
@@ -235,7 +249,7 @@ def run_new():
     """Ask what likely edits tell of tasks that were written after that question."""
     import web
 
-    known, rates = families("new_tasks.toml")
+    known, rates = families(new=True)
     flows, outcomes = [one for one in known if one.family == "web"], {}
     plans = [(task, name) for task in flows for name in task.plans]
     with web.browsing() as shop:
@@ -347,7 +361,6 @@ def run_errors():
 
 def figure(errors, found):
     """Draw the correlation of each seed, and their mean, against the error."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
     from figures import LEARNED, ORACLE, dot, drawn, line, text
 
     foot, step = 230, 84

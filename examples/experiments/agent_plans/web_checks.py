@@ -1,22 +1,14 @@
-"""Web flows in real Chromium: pages do what the state machine says, but for what gets lost."""
+"""Web flows in a real Chromium do what the state machine says: `pytest web_checks.py`."""
 
-import os
-
+import compare
 import pytest
-from plans import tasks, verb
-
-pytest.importorskip("playwright")
-
 import web
+from plans import verb
 
-TASKS = tasks("web", web.WORLDS)
-NEW = tasks("web", web.WORLDS, "new_tasks.toml")
+TASKS, NEW = compare.web_tasks(), compare.web_tasks(new=True)
 # Those of the training executions are small.
 HELD_OUT = 10_000
 pytestmark = pytest.mark.skipif(web.BROWSER is None, reason="needs chromium")
-
-
-takes_long = pytest.mark.skipif(not os.environ.get("CI"), reason="takes long: set CI=true")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +22,6 @@ def test_there_are_18_flows_and_36_new_ones_of_four_plans_each():
     assert all(len(set(task.plans.values())) == 4 for task in (*TASKS, *NEW))
 
 
-@takes_long
 def test_gold_plans_book_what_they_should_as_modelled_in_every_kind_of_step(shop):
     seen = set()
     for task in TASKS:
@@ -49,7 +40,6 @@ def test_gold_plans_book_what_they_should_as_modelled_in_every_kind_of_step(shop
         assert len(booked) == task.gold.count("confirm")
 
 
-@takes_long
 def test_other_plans_where_steps_get_lost_are_as_modelled_in_nine_of_ten_steps(shop):
     steps = []
     for number, task in enumerate(TASKS[::2]):
