@@ -1,8 +1,7 @@
 """Draw the pictures of the page: what the demo's gates wrote, as a browser shows it.
 
-``page_picture.py [PAGE [NAME]]`` draws a page that is there already, so that those of two commits
-can be put side by side: ``page-before-*.png`` are of the page at 28701d2. Frames of a lost episode
-need a GPU or ``MUJOCO_GL=osmesa``.
+``page_picture.py [PAGE]`` draws a page that is there already. Frames of a lost episode need a GPU
+or ``MUJOCO_GL=osmesa``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ def main() -> None:
     if browser is None:
         raise SystemExit("this needs chromium")
     given = sys.argv[1:]
-    name = given[1] if len(given) > 1 else "page"
     with tempfile.TemporaryDirectory() as folder:
         page = Path(given[0]).resolve() if given else Path(folder, "page.html")
         if not given:
@@ -41,7 +39,7 @@ def main() -> None:
                 check=False,
             )
         for width, height in WINDOWS.items():
-            frame, picture = Path(folder, "frame.html"), ROOT / "docs" / f"{name}-{width}.png"
+            frame, picture = Path(folder, "frame.html"), ROOT / "docs" / f"page-{width}.png"
             text = FRAME.format(page=page.as_uri(), width=width, height=height)
             frame.write_text(text, encoding="utf-8")
             subprocess.run(

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-PAGES = ("tutorial", "gallery", "own", "before-and-after")
+PAGES = ("tutorial", "gallery", "own")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 # What differs from run to run or from machine to machine, and is no part of what a page shows.
 LEFT_OUT = re.compile(
