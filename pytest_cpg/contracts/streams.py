@@ -1,15 +1,10 @@
-"""Streams: where random numbers come from, and their state as plain words."""
+"""Streams: where random numbers come from."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
-
-from pytest_cpg.contracts.arrays import IntArray
-
-_WORD = 64
 
 
 class Stream(IntEnum):
@@ -61,22 +56,3 @@ class Purpose(IntEnum):
     NEIGHBOURS = 9
     RANDOM_PLANS = 10
     NOISE_OF_NEIGHBOURS = 11
-
-
-def words_of(rng: np.random.Generator) -> list[int]:
-    """Return the state of a PCG64 stream in six words of 64 bits."""
-    state: Any = rng.bit_generator.state
-    numbers = (state["state"]["state"], state["state"]["inc"])
-    words = [word for n in numbers for word in (n >> _WORD, n & (2**_WORD - 1))]
-    return [*words, state["has_uint32"], state["uinteger"]]
-
-
-def set_words(rng: np.random.Generator, words: IntArray) -> None:
-    """Put a stream into the state that `words_of` gave."""
-    high, low, inc_high, inc_low, has_half, half = (int(word) for word in words)
-    rng.bit_generator.state = {
-        "bit_generator": type(rng.bit_generator).__name__,
-        "state": {"state": high << _WORD | low, "inc": inc_high << _WORD | inc_low},
-        "has_uint32": has_half,
-        "uinteger": half,
-    }

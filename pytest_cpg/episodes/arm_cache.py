@@ -27,7 +27,7 @@ from pytest_cpg.machine.files import check_unpacked_size, replace_file
 SCHEMA = 2
 # Thousands of arms.
 _MOST_BYTES = 100 * 2**20
-# More than tasks without pictures need for a thousand episodes of a thousand steps.
+# Eight million answers.
 _MOST_SNAPSHOT_BYTES = 64 * 2**20
 # A temporary file as old as this is of a process that is gone.
 _LEFT_BEHIND_SECONDS = 60
@@ -90,8 +90,8 @@ class ArmCache:
             for path in self._files(key):
                 path.unlink(missing_ok=True)
 
-    def load_snapshot(self, key: str) -> tuple[dict[str, npt.NDArray[Any]] | None, str | None]:
-        """Return the snapshot stored under a key, and a note on a broken file, now removed."""
+    def load_snapshot(self, key: str) -> dict[str, npt.NDArray[Any]] | None:
+        """Return the arrays stored under a key; a broken file is removed, and as good as none."""
         path = self._snapshot_path(key)
         try:
             content = path.read_bytes()
@@ -100,18 +100,17 @@ class ArmCache:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 values = dict(arrays)
             if str(values.pop("key")) == key and str(values.pop("sha256")) == _bits_of(values):
-                return values, None
-        except FileNotFoundError:
-            return None, None
-        except OSError as error:
-            return None, f"the snapshot of an arm cannot be read: {error}"
+                return values
+        except OSError:
+            return None
         # Broad, as the bytes of a damaged archive may break any of its readers.
-        except Exception:
-            return None, _dropped(path)
-        return None, _dropped(path)
+        except Exception:  # noqa: S110  # dropped as what reads well and is another's
+            pass
+        _dropped(path)
+        return None
 
     def store_snapshot(self, key: str, values: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Keep a snapshot of an unfinished arm in place of the one before, if that can be done."""
+        """Keep the arrays of an unfinished measurement in place of those before, if possible."""
         if sum(array.nbytes for array in values.values()) > _MOST_SNAPSHOT_BYTES:
             return
         buffer = io.BytesIO()
@@ -121,11 +120,6 @@ class ArmCache:
             self._folder.mkdir(parents=True, exist_ok=True)
             replace_file(self._snapshot_path(key), buffer.getvalue())
             self._shrink()
-
-    def drop_snapshot(self, key: str) -> None:
-        """Remove the snapshot of an arm that is finished."""
-        with suppress(OSError):
-            self._snapshot_path(key).unlink(missing_ok=True)
 
     def _snapshot_path(self, key: str) -> Path:
         return self._folder / f"{key}-0.npz"

@@ -9,12 +9,10 @@ batch belong to it alone, so that it ends the same in any batch, order, thread o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Plans, TaskError
 from pytest_cpg.contracts.parts import has
@@ -28,18 +26,6 @@ from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
 from pytest_cpg.world_models import BoundModel
 
-# Attributes of a run that change from round to round, or tell it from others; "done" is no array.
-_SNAPSHOT = (
-    "episodes",
-    "starts",
-    "states",
-    "steps",
-    "successes",
-    "returns",
-    "solved_at",
-    "actions",
-    "done",
-)
 StepObserver = Callable[[IntArray, FloatArray], None]
 PlanObserver = Callable[[IntArray, Plans], None]
 
@@ -111,20 +97,21 @@ class ArmRun:
         """
         begun = time.perf_counter()
         active = np.arange(self._done, until)
-        # None of them, unless this run was restored.
-        active = active[~self._is_over(active)]
         self._tell(active, until)
-        with self._disturbance.named():
-            while active.size:
-                for rows in self._planning.groups(active):
-                    plans = self._planning.plan(rows, self._steps, self._seen)
-                    if self._on_plan:
-                        self._on_plan(self._episodes[rows], plans)
-                    self._execute(plans, rows)
-                active = active[~self._is_over(active)]
-                self._tell(active, until)
-        self._done = max(self._done, until)
-        self._seconds += time.perf_counter() - begun
+        try:
+            with self._disturbance.named():
+                while active.size:
+                    for rows in self._planning.groups(active):
+                        plans = self._planning.plan(rows, self._steps, self._seen)
+                        if self._on_plan:
+                            self._on_plan(self._episodes[rows], plans)
+                        self._execute(plans, rows)
+                    active = active[~self._is_over(active)]
+                    # Only here: in the middle of a round nothing fits together.
+                    self._done = int(active[0]) if active.size else until
+                    self._tell(active, until)
+        finally:
+            self._seconds += time.perf_counter() - begun
         return self._arm()
 
     def _tell(self, active: IntArray, until: int) -> None:
@@ -139,13 +126,21 @@ class ArmRun:
         return self._states.copy()
 
     @property
+    def actions(self) -> tuple[FloatArray, ...]:
+        """What was executed in each episode so far, [T, A]."""
+        return tuple(row[:taken] for row, taken in zip(self._actions, self._steps, strict=True))
+
+    @property
     def latents(self) -> FloatArray:
         """What each episode was last planned from, or has been carried to since, [N, Z]."""
         return self._planning.latents
 
     @property
     def finished(self) -> StoredArm | None:
-        """The episodes that `advance` has run to their end; None before there are any."""
+        """The first episodes, as many as have ended; None before there are any.
+
+        One that is broken off hides those behind it.
+        """
         count = self._done
         if not count:
             return None
@@ -157,34 +152,6 @@ class ArmRun:
         )
         # An arm that was broken off has made plans in other episodes, too.
         return replace(stored, arm=stored.first(count, level=self._level))
-
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        """Return all that the next round depends on, between two rounds: name to array."""
-        values = {name: np.array(getattr(self, f"_{name}")) for name in _SNAPSHOT}
-        return {**values, **self._disturbance.snapshot(), **self._planning.snapshot()}
-
-    def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> bool:
-        """Go on where a run of the same episodes was when `snapshot` was taken.
-
-        Those it had finished before the first of these are left out. Return whether it fits; when
-        not, nothing is changed.
-        """
-        given = snapshot.get("episodes", np.arange(0))
-        skipped = len(given) - len(self._episodes)
-        needed = {*_SNAPSHOT, *self._disturbance.snapshot(), *self._planning.needed(snapshot)}
-        if skipped < 0 or not needed <= set(snapshot):
-            return False
-        if not np.array_equal(given[skipped:], self._episodes):
-            return False
-        rows = {n: np.array(v[skipped:]) for n, v in snapshot.items() if n != "done"}
-        if not np.array_equal(rows["starts"], self._starts) or int(snapshot["done"]) < skipped:
-            return False
-        for name in _SNAPSHOT[:-1]:
-            setattr(self, f"_{name}", rows[name])
-        self._disturbance.restore(rows)
-        self._planning.restore(rows)
-        self._done = int(snapshot["done"]) - skipped
-        return True
 
     def _seen(self, rows: IntArray) -> FloatArray:
         """Return the states of these rows as the planner sees them."""
@@ -263,10 +230,7 @@ class ArmRun:
             confidences=None if confidences is None else confidences[done],
             perturbed=None if perturbed is None else perturbed[done],
             # What is finished is not written to again.
-            actions=tuple(
-                own[:steps]
-                for own, steps in zip(self._actions[done], self._steps[done], strict=True)
-            ),
+            actions=self.actions[done],
             level=self._level,
             **self._planning.costs,
             seconds=self._seconds,

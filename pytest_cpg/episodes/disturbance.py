@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pytest_cpg.contracts import (
     ActionSpace,
@@ -125,14 +123,6 @@ class Disturbance:
             changed[new] = (self._task.step(states[new], actions[new]) != after[new]).any(axis=1)
         self._perturbed[rows] |= changed & counts
         return actions, after
-
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        """Return all that the next step depends on, one row for each episode: name to array."""
-        return {"pending": self._pending.copy(), "perturbed": self._perturbed.copy()}
-
-    def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from a snapshot of the same episodes."""
-        self._pending, self._perturbed = snapshot["pending"], snapshot["perturbed"]
 
     def _executed(self, rows: IntArray, planned: FloatArray, steps: IntArray) -> FloatArray:
         """Return what is executed in place of planned actions [B, A]."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from pytest_cpg.contracts import IntArray
+from pytest_cpg.contracts import FloatArray
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arm_run import ArmRun
@@ -21,29 +19,17 @@ from pytest_cpg.episodes.stored_arm import StoredArm, spot_check
 
 # Of a key, enough to tell what a reader may have to compare.
 _DIGITS = 12
-# Of one that is kept for Ctrl-C, and of one that is written for worse.
-SECONDS_BETWEEN_SNAPSHOTS = 0.25
+# A session that is killed loses no more than what ended since.
 SECONDS_BETWEEN_FILES = 10.0
+# That run in lockstep in this process, and may all be lost when they are interrupted. Fewer leave
+# most of a learned model's tile empty while the last ones end.
+EPISODES_AT_ONCE = 100
 # Episodes whose first plans are made again where a model's own arm is resumed: one planning round.
 _FIRST_PLANS = 32
 
-# Of a snapshot, what has to be the same when an episode is run again.
-_REPEATED = {
-    "states",
-    "steps",
-    "successes",
-    "returns",
-    "plans",
-    "streams",
-    "noise",
-    "latents",
-    "memory",
-    "perturbed",
-}
-
 
 class _ReachedError(Exception):
-    """An episode has come as far as it was."""
+    """Every episode has executed its first plan."""
 
 
 class KeptRun:
@@ -51,7 +37,8 @@ class KeptRun:
 
     Two stored episodes are run again, others in every session, and where an interrupted session is
     resumed the first plans of more: where they do not go as they did, to the bits of each action,
-    the arm is run as if nothing were stored.
+    the arm is run as if nothing were stored. Of what is broken off, the first episodes are kept, as
+    many as have ended.
 
     Parameters
     ----------
@@ -64,7 +51,7 @@ class KeptRun:
     uses_stored : bool
         Take what is stored. Otherwise it is only kept for a session that does.
     resumes : bool
-        Go on in the middle of the episodes at which an interrupted session was.
+        Take what an interrupted session has kept.
 
     Attributes
     ----------
@@ -98,10 +85,7 @@ class KeptRun:
         self._known = 0 if self._kept is None else min(self._kept.arm.episodes, total)
         self._rest = starts.take(np.arange(self._known, total))
         self._run = begin(self._rest, self._tell)
-        self._is_advancing = False
-        self._is_in_the_middle = resumes and self._goes_on()
-        self._snapshot: dict[str, npt.NDArray[Any]] | None = None
-        self._next_snapshot = time.monotonic() + SECONDS_BETWEEN_SNAPSHOTS
+        self._stored = 0 if self._kept is None else self._kept.arm.episodes
         self._next_file = time.monotonic() + SECONDS_BETWEEN_FILES
 
     def advance(self, until: int) -> Arm:
@@ -110,11 +94,7 @@ class KeptRun:
         Raises WorldModelError or TaskError as `ArmRun.advance` does.
         """
         if until > self._known:
-            self._is_advancing = True
-            self._run.advance(until - self._known)
-            self._is_advancing = False
-            self._cache.drop_snapshot(self._key)
-            self._store()
+            self._run_on(until - self._known)
         elif self._progress:
             self._progress(self._with_known(Stage(until, until, "starts", 0, 0), until))
         whole = self._whole
@@ -123,36 +103,32 @@ class KeptRun:
         return whole.first(until, level=self._level)
 
     def keep(self) -> None:
-        """Store what was run of an arm that was broken off; one that was not is stored already."""
-        if self._is_advancing:
-            self._store()
-            if self._snapshot is not None:
-                # The last one between two rounds: in the middle of one nothing fits together.
-                self._cache.store_snapshot(self._key, self._snapshot)
+        """Store the episodes that have ended, unless they are stored already."""
+        whole = self._whole
+        if whole is None or whole.arm.episodes == self._stored:
+            return
+        note = self._cache.store(self._key, whole)
+        self._stored = whole.arm.episodes
+        if note and note not in self.notes:
+            self.notes.append(note)
 
     def discard(self) -> None:
         """Remove what is stored of this arm."""
         self._cache.discard(self._key)
-        self._cache.drop_snapshot(self._key)
 
     def __str__(self) -> str:
-        key = f"key {self._key[:_DIGITS]}"
-        stored = f"{self._known} episodes stored ({key}), two run again and equal"
-        if self._is_in_the_middle:
-            before = f"{stored}, the others " if self._known else ""
-            return f"{self._name}: {before}resumed where they were interrupted ({key})"
-        return f"{self._name}: {stored if self._known else 'run anew'}"
+        if not self._known:
+            return f"{self._name}: run anew"
+        key = self._key[:_DIGITS]
+        return f"{self._name}: {self._known} episodes stored (key {key}), two run again and equal"
 
     @property
     def resumed(self) -> str:
         """What of an interrupted session is taken in place of being run; empty for nothing."""
-        if not self._resumes or not (self._known or self._is_in_the_middle):
+        if not self._resumes or not self._known:
             return ""
         total = self._known + len(self._rest.episodes)
-        parts = [f"{self._known} of {total} episodes"] * bool(self._known)
-        if self._is_in_the_middle:
-            parts.append(f"the {'others' if parts else 'episodes'} from their middle on")
-        return f"{self._name}: {', '.join(parts)}"
+        return f"{self._name}: {self._known} of {total} episodes"
 
     @property
     def _whole(self) -> StoredArm | None:
@@ -162,24 +138,22 @@ class KeptRun:
             return new or self._kept
         return self._kept.followed_by(new)
 
-    def _store(self) -> None:
-        whole = self._whole
-        note = self._cache.store(self._key, whole) if whole is not None else None
-        if note and note not in self.notes:
-            self.notes.append(note)
+    def _run_on(self, until: int) -> None:
+        """Run new episodes up to number ``until``, and store them."""
+        before = self._run.finished
+        done = 0 if before is None else before.arm.episodes
+        # An executor has blocks of its own.
+        size = EPISODES_AT_ONCE if isinstance(self._run, ArmRun) else until
+        for end in (*range(done + size, until, size), until):
+            self._run.advance(end)
+            self.keep()
 
     def _tell(self, stage: Stage) -> None:
-        """Pass progress on, which may break off; keep what there is now and then, for worse."""
+        """Pass progress on, which may break off; store what has ended now and then."""
         now = time.monotonic()
-        if isinstance(self._run, ArmRun) and now >= self._next_snapshot:
-            self._snapshot = self._run.snapshot()
-            self._next_snapshot = now + SECONDS_BETWEEN_SNAPSHOTS
         if now >= self._next_file:
             self._next_file = now + SECONDS_BETWEEN_FILES
-            if self._snapshot is not None:
-                self._cache.store_snapshot(self._key, self._snapshot)
-            elif not isinstance(self._run, ArmRun):
-                self._store()
+            self.keep()
         if self._progress:
             self._progress(self._with_known(stage, self._known))
 
@@ -192,47 +166,6 @@ class KeptRun:
             starts=stage.starts + known,
             note=f"{'from' if not stage.starts else f'{known} from'} the cache, 2 run again",
         )
-
-    def _goes_on(self) -> bool:
-        """Take up an interrupted run, if there is one of these episodes and it can be repeated."""
-        snapshot, note = self._cache.load_snapshot(self._key)
-        if note:
-            self.notes.append(note)
-        if snapshot is None or not isinstance(self._run, ArmRun):
-            return False
-        if not self._run.restore(snapshot):
-            return False
-        then = self._run.snapshot()
-        # All that are under way have gone on together since they began.
-        begun = int(then["done"]) + np.flatnonzero(then["plans"][int(then["done"]) :])
-        rng = np.random.default_rng()
-        rows = np.sort(rng.choice(begun, size=min(2, len(begun)), replace=False))
-        if len(rows) and not self._are_repeated(then, rows):
-            self.is_refuted = True
-            self.notes.append(
-                f"the interrupted {self._name} arm could not be repeated: episodes "
-                f"{self._rest.episodes[rows]} go otherwise now; it was discarded and run anew"
-            )
-            return False
-        return True
-
-    def _are_repeated(self, then: dict[str, npt.NDArray[Any]], rows: IntArray) -> bool:
-        """Run some episodes of a snapshot again, as far as they were; say if all is the same."""
-        now = self._run_again(self._rest.take(rows), int(then["plans"][rows].max())).snapshot()
-        names = _REPEATED & set(then)
-        return all(np.array_equal(now[name], then[name][rows]) for name in names)
-
-    def _run_again(self, starts: Starts, plans: int) -> ArmRun:
-        """Return a run of some episodes that has gone until one of them has made so many plans."""
-
-        def tell(_: Stage) -> None:
-            if run.snapshot()["plans"].max() >= plans:
-                raise _ReachedError
-
-        run = self._repeat(starts, tell)
-        with suppress(_ReachedError):
-            run.advance(len(starts.episodes))
-        return run
 
     def _checked(self, starts: Starts) -> StoredArm | None:
         """Return what is stored of this arm, if it can still be repeated."""
@@ -260,9 +193,8 @@ class KeptRun:
         if self._resumes:
             count = min(_FIRST_PLANS, known.episodes)
             rows = np.sort(rng.choice(known.episodes, size=count, replace=False))
-            now = self._run_again(starts.take(rows), 1).snapshot()
-            for row, actions, steps in zip(rows, now["actions"], now["steps"], strict=True):
-                if not np.array_equal(actions[:steps], known.actions[row][:steps]):
+            for row, actions in zip(rows, self._first_actions(starts.take(rows)), strict=True):
+                if not np.array_equal(actions, known.actions[row][: len(actions)]):
                     return (
                         f"the stored {self._name} arm could not be repeated: the first plan of "
                         f"episode {known.indices[row]} is another one now"
@@ -272,3 +204,15 @@ class KeptRun:
             rng=rng,
             run=lambda rows: self._repeat(starts.take(rows), None).advance(len(rows)),
         )
+
+    def _first_actions(self, starts: Starts) -> tuple[FloatArray, ...]:
+        """Return what is executed of the first plan from each start, [T, A]."""
+
+        def stop(stage: Stage) -> None:
+            if stage.done:
+                raise _ReachedError
+
+        run = self._repeat(starts, stop)
+        with suppress(_ReachedError):
+            run.advance(len(starts.episodes))
+        return run.actions

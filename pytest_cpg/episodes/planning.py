@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, Planner, Plans
-from pytest_cpg.contracts.streams import Stream, set_words, words_of
+from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm import Latency
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
@@ -106,40 +105,6 @@ class Planning:
             "latency_ms": Latency.of(1e3 * np.array(self._wall)),
             "cpu_ms": Latency.of(1e3 * np.array(self._cpu)),
         }
-
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
-        """Return all that the next plan depends on, one row for each episode: name to array."""
-        values: dict[str, npt.NDArray[Any]] = {
-            "plans": self.plans.copy(),
-            "model_steps": self.model_steps.copy(),
-            "streams": np.array([words_of(rng) for rng in self._rngs], dtype=np.uint64),
-        }
-        if self._confidences is not None:
-            values["confidences"] = self._confidences.copy()
-        if self._warm_starts.memory is not None:
-            values["memory"] = self._warm_starts.memory.copy()
-        if self._noise:
-            values["noise"] = np.array([words_of(rng) for rng in self._noise], dtype=np.uint64)
-        # Other latents are encoded anew before they are read.
-        if self._imagination.is_recurrent and self._latents is not None:
-            values["latents"] = self._latents.copy()
-        return values
-
-    def needed(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> set[str]:
-        """Return the names without which a snapshot does not fit."""
-        is_carried = self._imagination.is_recurrent and np.any(snapshot.get("plans", 0))
-        names = {"plans", "model_steps", "streams"}
-        return names | {*["noise"] * bool(self._noise), *["latents"] * bool(is_carried)}
-
-    def restore(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from a snapshot of the same episodes."""
-        self.plans, self.model_steps = snapshot["plans"], snapshot["model_steps"]
-        self._confidences, self._latents = snapshot.get("confidences"), snapshot.get("latents")
-        self._warm_starts.memory = snapshot.get("memory")
-        self._imagination.steps = int(self.model_steps.sum())
-        for streams, name in ((self._rngs, "streams"), (self._noise, "noise")):
-            for rng, words in zip(streams, snapshot[name] if streams else (), strict=True):
-                set_words(rng, words)
 
     def _latents_of(self, active: IntArray, steps: IntArray, see: Sight) -> FloatArray:
         """Encode these rows, but for those whose latents are carried from step to step."""

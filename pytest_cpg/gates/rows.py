@@ -78,7 +78,7 @@ class Snapshot:
         self._next_file = self._begun + SECONDS_BETWEEN_FILES
         if self._cache is None or self._key is None or not self._resumes:
             return
-        snapshot, _ = self._cache.load_snapshot(self._key)
+        snapshot = self._cache.load_snapshot(self._key)
         if snapshot is None or snapshot["values"].shape != found.shape:
             return
         kept = snapshot["values"]

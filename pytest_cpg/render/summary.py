@@ -213,7 +213,7 @@ def summary_lines(
         size = len(session.gates)
         lines.append(Line.of(f" {size - len(missing)} of {size} gates reported", red=True))
         if session.is_resumable:
-            lines.append(Line.of(" --cpg-resume goes on where they were interrupted"))
+            lines.append(Line.of(" --cpg-resume goes on with what was finished"))
     return lines
 
 

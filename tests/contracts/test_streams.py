@@ -3,7 +3,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pytest_cpg.contracts.streams import Stream, set_words, words_of
+from pytest_cpg.contracts.streams import Stream
 
 
 # Other keys would give every gate of a repository other starts and plans.
@@ -18,11 +18,3 @@ def test_starts_plans_and_data_are_drawn_from_the_keys_that_they_always_were(str
 def test_no_two_purposes_draw_the_same_numbers():
     drawn = [stream.of(7, 3).random(4) for stream in Stream]
     assert not any(np.isin(one, other).any() for one, other in combinations(drawn, 2))
-
-
-def test_a_stream_goes_on_from_its_words_in_the_middle_of_a_pair():
-    rng, other = Stream.MODEL.of(1, 2), Stream.MODEL.of(3, 4)
-    rng.integers(0, 9, dtype=np.int32)
-    set_words(other, np.array(words_of(rng), dtype=np.uint64))
-    assert np.array_equal(rng.integers(0, 99, 5), other.integers(0, 99, 5))
-    assert rng.normal() == other.normal()

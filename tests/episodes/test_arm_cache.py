@@ -501,16 +501,16 @@ def test_a_snapshot_with_flipped_bits_is_absent(cache, tmp_path):
     told = 0
     for seed in range(400):
         path.write_bytes(flipped(content, seed=seed))
-        found, note = cache.load_snapshot(KEY)
+        found = cache.load_snapshot(KEY)
         # Not every byte of an archive is read.
         if found is not None:
             assert all(np.array_equal(found[name], values[name]) for name in values)
             continue
-        assert "cannot be read" in note or (str(path) in note and not path.exists())
+        assert not path.exists()
         told += 1
     assert told > 200
     path.unlink(missing_ok=True)
-    assert cache.load_snapshot(KEY) == (None, None)
+    assert cache.load_snapshot(KEY) is None
 
 
 def test_an_arm_with_flipped_bits_is_absent(cache, tmp_path):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from runs import arm_of, run_of
+from runs import Sure, arm_of, run_of
 from track import Track
 
 from pytest_cpg.contracts import BrokenModelError, CpgError, Plans, TaskError, WorldModelError
@@ -327,90 +327,35 @@ def outcomes(arm):
     return {name: value for name, value in encode(arm).items() if name not in timed}
 
 
-@pytest.mark.parametrize("to_the_end", [False, True])
-@pytest.mark.parametrize(
-    "planner",
-    [RandomShooting(candidates=4, horizon=3), CEM(horizon=3), Habit()],
-    ids=lambda planner: planner.name,
-)
-@pytest.mark.parametrize("cut", [0, 1, 5])
-def test_a_run_that_is_restored_between_any_rounds_ends_the_same(planner, to_the_end, cut):
-    starts = sample_starts(Around(), 12, seed=3)
-    rounds = []
-
-    def arm_run(which, progress=None):
-        task = Around()
-        return run_of(
-            "learned",
-            task,
-            planner,
-            Mirrored(task),
-            which,
-            seed=3,
-            level=LEVEL,
-            metric="return" if to_the_end else "success",
-            progress=progress,
-        )
-
-    run = arm_run(starts, lambda stage: rounds.append(run.snapshot()))
-    expected = run.advance(12)
-    # Some were finished before, and are known; the others go on.
-    rest = starts.take(np.arange(cut, 12))
-    for snapshot in rounds[:: max(1, len(rounds) // 4)]:
-        again = arm_run(rest)
-        known = dict(snapshot)
-        known["done"] = np.array(max(cut, int(snapshot["done"])))
-        assert again.restore(known)
-        found = again.advance(12 - cut)
-        assert np.array_equal(found.steps, expected.steps[cut:])
-        assert np.array_equal(found.returns, expected.returns[cut:])
-        assert all(map(np.array_equal, found.actions, expected.actions[cut:]))
-        if not cut:
-            assert outcomes(found) == outcomes(expected)
-
-
-def test_a_snapshot_of_other_episodes_is_refused():
-    starts = sample_starts(Around(), 6, seed=3)
-    task = Around()
-
-    def begun(which):
-        options = {"seed": 3, "level": LEVEL}
-        return run_of("learned", task, CEM(), TrueModel(task), which, **options)
-
-    run = begun(starts)
-    run.advance(3)
-    snapshot = run.snapshot()
-    assert begun(starts).restore(snapshot)
-    assert begun(starts.take(np.arange(2, 6))).restore(snapshot)
-    for other in (starts.take(np.arange(4)), sample_starts(task, 6, seed=4)):
-        assert not begun(other).restore(snapshot)
-    # Episode 3 has not ended: what comes before episode 5 is not all known.
-    assert not begun(starts.take(np.arange(5, 6))).restore(snapshot)
-    assert not begun(starts).restore({"episodes": snapshot["episodes"]})
-
-
-def test_what_is_finished_of_an_arm_that_was_broken_off_is_as_if_run_alone():
+@pytest.mark.parametrize("planner", [RandomShooting(candidates=4, horizon=3), Habit(), Sure()])
+@pytest.mark.parametrize("metric", ["success", "return"])
+def test_what_has_ended_of_an_arm_that_was_broken_off_is_as_if_run_alone(planner, metric):
     starts, task = sample_starts(Around(), 9, seed=3), Around()
 
-    def stop(stage):
-        if stage.starts == 9 and stage.done:
-            raise KeyboardInterrupt
+    def arm_run(**more):
+        model, options = TrueModel(task), {"seed": 3, "level": LEVEL, "metric": metric}
+        return run_of("learned", task, planner, model, starts, **options, **more)
 
-    run = run_of(
-        "learned",
-        task,
-        Unsure(),
-        Mirrored(task),
-        starts,
-        seed=3,
-        level=LEVEL,
-        progress=stop,
-    )
-    assert run.finished is None
-    first = run.advance(4)
-    with pytest.raises(KeyboardInterrupt):
-        run.advance(9)
-    assert outcomes(run.finished.arm) == outcomes(first)
+    expected, lengths = arm_run().advance(9), set()
+    for last in range(task.budget):
+
+        def stop(stage, last=last):
+            if stage.starts == 9 and stage.done >= last:
+                raise KeyboardInterrupt
+
+        run = arm_run(progress=stop)
+        assert run.finished is None
+        first = run.advance(2)
+        with pytest.raises(KeyboardInterrupt):
+            run.advance(9)
+        stored = run.finished
+        lengths.add(stored.arm.episodes)
+        if stored.arm.episodes == 2:
+            assert outcomes(stored.arm) == outcomes(first)
+        alone = arm_run().advance(stored.arm.episodes)
+        assert outcomes(stored.arm) == outcomes(alone)
+        assert all(map(np.array_equal, stored.arm.actions, expected.actions))
+    assert lengths > {2}
 
 
 def taken_by(planner, starts, rows):
@@ -435,22 +380,6 @@ def test_a_warm_started_planner_goes_on_from_its_own_last_plan_in_any_batch():
     for episode, actions in together.items():
         expected = Around.actions.sample([firsts[episode]], (5,))[0, :, 0]
         assert actions[:5] == list(expected[: len(actions[:5])])
-
-
-def test_a_resumed_arm_plans_its_new_episodes_apart_from_those_under_way():
-    starts = sample_starts(Around(), 9, seed=3)
-    rounds = []
-
-    def arm_run(progress=None):
-        task, options = Around(), {"seed": 3, "level": LEVEL, "progress": progress}
-        return run_of("learned", task, Habit(), TrueModel(task), starts, **options)
-
-    expected = arm_run().advance(9)
-    broken_off = arm_run(lambda stage: rounds.append(broken_off.snapshot()))
-    broken_off.advance(5)
-    again = arm_run()
-    assert again.restore(rounds[1])
-    assert outcomes(again.advance(9)) == outcomes(expected)
 
 
 @pytest.mark.parametrize(

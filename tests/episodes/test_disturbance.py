@@ -233,17 +233,6 @@ def test_a_perturbed_episode_ends_the_same_in_any_batch(name):
         assert part.executed == {row: together.executed[row] for row in rows}
 
 
-@pytest.mark.parametrize("name", EVERY_NAME)
-def test_a_perturbed_run_that_is_restored_ends_the_same(name):
-    rounds = []
-    run = Run(name, progress=lambda *_: rounds.append(run.run.snapshot()))
-    expected = run.arm()
-    for snapshot in rounds[:: max(1, len(rounds) // 3)]:
-        again = Run(name)
-        assert again.run.restore(snapshot)
-        assert outcomes(again.arm()) == outcomes(expected)
-
-
 def test_what_goes_wrong_is_the_same_in_every_arm_and_leaves_planners_alone():
     name = "action-noise-0.6"
     oracle, chance = (Run(name, planner=p, arm=a).run for p, a in _ARMS)

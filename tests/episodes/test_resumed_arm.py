@@ -1,5 +1,6 @@
 """Resumed arms: a model that is another one now is never judged by what was stored."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -99,18 +100,26 @@ def test_a_model_that_plans_otherwise_from_one_start_is_not_resumed(resumed):
     assert "learned: run anew" in reuse
 
 
-def test_an_interrupted_arm_whose_model_is_wrong_further_on_is_not_resumed(resumed, monkeypatch):
-    monkeypatch.setattr(kept_run, "SECONDS_BETWEEN_SNAPSHOTS", 0.0)
+@pytest.mark.parametrize("wrong", [None, (0.0, 1.5)])
+def test_what_has_ended_of_an_interrupted_arm_is_resumed_unless_its_model_is_wrong_further_on(
+    resumed, monkeypatch, wrong
+):
+    monkeypatch.setattr(kept_run, "EPISODES_AT_ONCE", 10)
+    expected, _ = resumed(resumes=False)
 
-    def stop(_, stage):
-        if stage.done >= 8:
+    def stop(name, stage):
+        if stage.starts == 20 and stage.done:
             raise IncompleteError("time is up")
 
     with pytest.raises(IncompleteError):
         resumed(resumes=False, progress=stop)
-    _, reuse = resumed((0.0, 1.5))
-    assert "the interrupted learned arm could not be repeated" in reuse
-    assert "learned: run anew" in reuse
+    arm, reuse = resumed(*[wrong] if wrong else ())
+    if wrong:
+        assert "the stored learned arm could not be repeated" in reuse
+        assert "learned: run anew" in reuse
+    else:
+        assert re.search("learned: 1[0-9] episodes stored", reuse)
+        assert np.array_equal(arm.steps, expected.steps)
 
 
 @pytest.mark.parametrize(

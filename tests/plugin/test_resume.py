@@ -1,6 +1,7 @@
 """Sessions that are interrupted and go on: nothing is run twice, and nothing is different."""
 
 import json
+import re
 import signal
 from importlib.resources import files
 
@@ -45,20 +46,26 @@ WHEN = "if sum(rows) > LIMIT and not (FOLDER / 'go').exists()"
 INTERRUPTED = f"{WHEN}: raise KeyboardInterrupt"
 
 
+# Few episodes are several blocks, and a run of a second is written to the disk.
+HURRY = {"EPISODES_AT_ONCE": 10, "SECONDS_BETWEEN_FILES": 0.0}
+# What an interrupted session has kept of its learned arm.
+PART = "learned: [1-9]* episodes stored (key *), two run again and equal"
+
+
 @pytest.fixture
 def project(repository, monkeypatch):
     """The miniature, whose task says by its key that it has not changed."""
-    for name in ("SNAPSHOTS", "FILES"):
-        # Put back afterwards: what follows sets it here as well as in other processes.
-        monkeypatch.setattr(kept_run, f"SECONDS_BETWEEN_{name}", 0.0)
+    # Put back afterwards: what follows sets it here as well as in other processes.
+    for name, value in HURRY.items():
+        monkeypatch.setattr(kept_run, name, value)
     path = repository.path / "conftest.py"
     text = path.read_text(encoding="utf-8")
     keyed = text.replace('    name = "track"', '    cache_key = "1"\n    name = "track"')
     # A run of a second is to be interrupted in its middle.
-    often = "\n\nimport pytest_cpg.episodes.kept_run as kept\n\nkept.SECONDS_BETWEEN_{} = 0.0\n"
-    path.write_text(keyed + often.format("SNAPSHOTS") + often.format("FILES"), encoding="utf-8")
+    hurry = f"\n\nimport pytest_cpg.episodes.kept_run as kept\n\nvars(kept).update({HURRY})\n"
+    path.write_text(keyed + hurry, encoding="utf-8")
 
-    (repository.path / "limit").write_text("100000")
+    (repository.path / "limit").write_text("200000")
 
     def gate(line=INTERRUPTED, more="", result="observations - actions"):
         folder = str(repository.path)
@@ -99,18 +106,20 @@ def uninterrupted(project, *options):
 
 @pytest.mark.parametrize("more", ["", ', stop="sequential"', ", oracle_episodes=70"])
 def test_an_interrupted_gate_goes_on_where_it_was(project, more):
-    project.gate(more=more)
-    (project.path / "limit").write_text("20000" if "sequential" in more else "300000")
+    # Neither all lost nor all solved, so that no first look ends it.
+    half = {"result": "observations - actions * (2 * (observations > 4.5) - 1)"}
+    project.gate(more=more, **half if "sequential" in more else {})
+    (project.path / "limit").write_text("150000" if "sequential" in more else "400000")
     expected, rows = uninterrupted(project, "--cpg-episodes=60")
     broken_off = run(project, "--cpg-episodes=60")
     assert broken_off.ret == 2
     broken_off.stdout.fnmatch_lines(
-        ["*interrupted in learned, step *", " --cpg-resume goes on where they were interrupted"]
+        ["*interrupted in learned, step *", " --cpg-resume goes on with what was finished"]
     )
     (project.path / "go").touch()
     resumed = run(project, "--cpg-resume", "--cpg-episodes=60")
     assert resumed.ret == 0
-    resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
+    resumed.stdout.fnmatch_lines([PART])
     assert gates(project) == expected
     # Interrupted after 300 000 rows; two episodes are run again.
     if "sequential" not in more:
@@ -160,11 +169,11 @@ def test_what_has_changed_is_not_resumed(project):
     # It was there all the time.
     project.gate()
     resumed = run(project, "--cpg-resume")
-    resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
+    resumed.stdout.fnmatch_lines([PART])
 
 
 @pytest.mark.usefixtures("own_hashes")
-def test_a_killed_session_goes_on_from_its_last_snapshot(project):
+def test_a_killed_session_goes_on_after_the_episodes_that_it_wrote(project):
     project.gate(f"{WHEN}: os.kill(os.getpid(), 9)")
     expected, _ = uninterrupted(project)
     assert run_apart(project).ret == -signal.SIGKILL
@@ -172,7 +181,7 @@ def test_a_killed_session_goes_on_from_its_last_snapshot(project):
     resumed = run_apart(project, "--cpg-resume")
     # The arm that was finished outlives the process, too.
     resumed.stdout.fnmatch_lines(["oracle: 20 episodes stored (key *"])
-    resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
+    resumed.stdout.fnmatch_lines([PART])
     assert gates(project) == expected
 
 
@@ -181,15 +190,15 @@ def test_interrupted_workers_go_on_where_they_were_and_the_summary_says_how(proj
     leave = "threading.Event().wait(2); os._exit(1)"
     interrupt = f"os.kill({tell_workers(project)}, 2)"
     project.gate(f"{WHEN}: (FOLDER / 'go').touch(); {interrupt}; {leave}")
-    said = " --cpg-resume goes on where they were interrupted"
+    said = " --cpg-resume goes on with what was finished"
     broken_off = run_apart(project, "-n", "1")
     assert broken_off.ret == pytest.ExitCode.INTERRUPTED
     broken_off.stdout.fnmatch_lines([" ! test_gate *did not report", said])
     resumed = run_apart(project, "--cpg-resume", "-n", "1")
     assert resumed.ret == 0
-    resumed.stdout.fnmatch_lines(["learned: resumed where they were interrupted (key *)"])
+    resumed.stdout.fnmatch_lines([PART])
     # What a worker resumed is said where the session ends.
-    assert "oracle: 20 of 20 episodes; learned: the episodes from their middle on" in flat(resumed)
+    assert re.search("oracle: 20 of 20 episodes; learned: [0-9]+ of 20 episodes", flat(resumed))
     resumed.stdout.no_fnmatch_line(said)
 
 
@@ -217,7 +226,7 @@ def test_a_gate_that_runs_out_of_time_is_finished_in_a_few_sessions(project, mon
             break
         assert "INCOMPLETE after" in resumed.stdout.str()
     assert resumed.ret == 0
-    resumed.stdout.fnmatch_lines(["*: resumed where they were interrupted (key *)"])
+    resumed.stdout.fnmatch_lines(["*episodes stored (key *), two run again and equal"])
     found = gates(project)
     project.gate("pass", ", episodes=40")
     expected, _ = uninterrupted(project, alone)
@@ -253,23 +262,6 @@ def test_resuming_without_what_it_takes_is_refused(project, other):
     result = run(project, "--cpg-resume", other)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*Leave one of them out.*"])
-
-
-def test_a_damaged_snapshot_is_not_used(project):
-    run(project)
-    (snapshot,) = (project.path / ".pytest_cache/d/cpg-arms").glob("*.npz")
-    data = bytearray(snapshot.read_bytes())
-    # Behind the header of an array: not all bytes of an archive are read.
-    data[data.index(b"streams.npy") + 400] ^= 1
-    snapshot.write_bytes(bytes(data))
-    (project.path / "go").touch()
-    resumed = run(project, "--cpg-resume")
-    assert resumed.ret == 0
-    resumed.stdout.fnmatch_lines(["learned: run anew"])
-    assert (
-        f"{snapshot} is not as it was written; its arm is run again"
-        in gates(project)[0]["comparisons"][0]["result"]["notes"]
-    )
 
 
 def test_an_arm_whose_model_reads_other_inputs_now_is_not_resumed(project):

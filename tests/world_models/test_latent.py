@@ -71,27 +71,6 @@ def test_a_nested_model_that_begins_a_plan_from_its_last_one_is_given_it():
     assert begun[:3] == [(0, None), (4, 0.0), (8, 1.0)]
 
 
-def test_an_arm_with_memory_and_noise_goes_on_from_a_snapshot_as_if_nothing_had_been():
-    class StopError(Exception):
-        pass
-
-    def stop(stage):
-        if stage.done:
-            raise StopError
-
-    model = bound(Slippery())
-    broken_off = run_of(model, progress=stop)
-    with pytest.raises(StopError):
-        broken_off.advance(30)
-    snapshot = broken_off.snapshot()
-    assert {"noise", "latents"} <= set(snapshot)
-    resumed = run_of(model)
-    assert resumed.restore(snapshot)
-    assert encode(resumed.advance(30))["steps"] == encode(run_of(model).advance(30))["steps"]
-    del snapshot["latents"]
-    assert not run_of(model).restore(snapshot)
-
-
 def test_noise_is_the_episodes_own_and_changes_what_is_planned():
     taken = [run_of(bound(m)).advance(30).steps.tolist() for m in (Slippery(), Remembering())]
     assert taken[0] != taken[1]
