@@ -301,6 +301,12 @@ def test_a_model_that_hardly_feels_its_action_is_at_fault(push):
         assert ("ignores the action" in action_fault(held(ensemble, asked))) == (push < 0.01)
 
 
+def test_a_model_in_which_nothing_moves_is_told_so_where_no_true_step_is_known():
+    queries = replace(cart_queries(), states_a=None, states_b=None)
+    fault = measured(Frozen(), queries).faults[0]
+    assert fault.startswith("Nothing moves in the model: from 240 starts it predicts the obser")
+
+
 @pytest.mark.parametrize("task", ["acrobot-swingup", "pendulum-swingup"])
 def test_a_push_that_is_weak_beside_what_swings_by_itself_is_felt(task):
     pytest.importorskip("mujoco")

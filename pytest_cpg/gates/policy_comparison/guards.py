@@ -112,6 +112,12 @@ def action_fault(found: Held | None) -> str:
     moves, changes = _size(one), _size(one - other)
     if (changes > _LEAST_FELT * found.differ * moves).any():
         return ""
+    if (moves <= _LEAST_FELT * found.size)[:-_HELD].all():
+        return (
+            f"Nothing moves in the model: from {one.shape[1]} starts it predicts the observation "
+            f"itself, whatever is done. Is the training target the next observation, and "
+            f"normalised alike in training and in step()?"
+        )
     return (
         f"The model ignores the action: from {one.shape[1]} starts other ones change what it "
         f"predicts by less than {100 * _LEAST_FELT:g} % of what moves, so that all policies are "
