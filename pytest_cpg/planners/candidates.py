@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import fields
-from numbers import Real
-from typing import Any, Literal, TypeAlias, get_args
-
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel
-
-Ties: TypeAlias = Literal["earliest", "published"]
+from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
+from pytest_cpg.planners.settings import Ties
 
 
 def score_plans(world_model: PlanningModel, latents: FloatArray, plans: FloatArray) -> FloatArray:
@@ -84,29 +78,7 @@ def take(plans: FloatArray, candidates: IntArray) -> FloatArray:
     return np.take_along_axis(plans, candidates[:, :, None, None], axis=1)
 
 
-def check_ties(ties: str) -> None:
-    """Raise ValueError unless ``ties`` names a rule."""
-    if ties not in get_args(Ties):
-        raise ValueError(f"ties must be one of {get_args(Ties)}, got {ties!r}")
-
-
-def is_number(value: object) -> bool:
-    """Say whether a setting is a number at all, so that it can be compared with its bounds."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def check_counts(**counts: int) -> None:
-    """Raise ValueError unless every count is a whole number of at least 1."""
-    for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
-
-
-def written(planner: Any, always: Container[str]) -> str:
-    """Return how a planner is made: the fields that are always named, and those that differ."""
-    shown = (
-        f"{field.name}={getattr(planner, field.name)!r}"
-        for field in fields(planner)
-        if field.name in always or getattr(planner, field.name) != field.default
-    )
-    return f"{type(planner).__name__}({', '.join(shown)})"
+def cheapest(plans: FloatArray, costs: FloatArray, lengths: IntArray) -> Plans:
+    """Return the cheapest of candidates [N, K, H, A] for each episode, of equal ones the first."""
+    episodes, best = np.arange(len(plans)), costs.argmin(axis=1)
+    return Plans(plans[episodes, best], lengths[episodes, best])

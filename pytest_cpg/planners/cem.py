@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import BestPlans, Ties, check_counts, take, written
-from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
-from pytest_cpg.planners.noise import check_noise
-from pytest_cpg.planners.objective import Choice, Objective
+from pytest_cpg.planners.candidates import BestPlans, take
+from pytest_cpg.planners.distributions import Spread, plan_distribution
+from pytest_cpg.planners.objective import Choice
+from pytest_cpg.planners.settings import Objective, Ties, check_settings, written
 
 # Settings of the published experiment, which a report always names.
 _PUBLISHED = ("iterations", "samples", "elites", "horizon", "smoothing", "ties")
@@ -57,18 +57,7 @@ class CEM:
     name: ClassVar[str] = "cem"
 
     def __post_init__(self) -> None:
-        check_counts(iterations=self.iterations, samples=self.samples, elites=self.elites)
-        Choice.of(self).check(self.horizon)
-        if self.elites > self.samples:
-            raise ValueError(f"elites must not exceed samples {self.samples}, got {self.elites}")
-        check_spread(
-            smoothing=self.smoothing,
-            initial_deviation=self.initial_deviation,
-            minimum_deviation=self.minimum_deviation,
-        )
-        check_noise(correlation=self.correlation)
-        if not isinstance(self.warm_start, bool):
-            raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}")
+        check_settings(self)
 
     def __repr__(self) -> str:
         return written(self, _PUBLISHED)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, BoxActions, FiniteActions, FloatArray, IntArray
-from pytest_cpg.planners.candidates import is_number
 from pytest_cpg.planners.noise import draw_noise
 
 # Of the uniform distribution, in a warm start over a finite set: as a box's deviation begins anew,
@@ -176,12 +175,3 @@ class _Gaussian:
 
     def _clipped(self, plans: FloatArray) -> FloatArray:
         return np.clip(plans, self._actions.low, self._actions.high)
-
-
-def check_spread(*, smoothing: float, **deviations: float) -> None:
-    """Raise ValueError unless these are settings of a `Spread`."""
-    if not is_number(smoothing) or not 0 <= smoothing < 1:
-        raise ValueError(f"smoothing must be a number in [0, 1), got {smoothing!r}")
-    for name, value in deviations.items():
-        if not is_number(value) or not 0 <= value < np.inf:
-            raise ValueError(f"{name} must be a number of at least 0, got {value!r}")

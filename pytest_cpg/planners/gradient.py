@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Differentiable
 from pytest_cpg.contracts.world_model import Noise
-from pytest_cpg.planners.candidates import BestPlans, check_counts, is_number, score_plans
+from pytest_cpg.planners.candidates import BestPlans, score_plans
 from pytest_cpg.planners.distributions import shift
-from pytest_cpg.planners.noise import check_noise, draw_noise
-from pytest_cpg.planners.objective import Choice, Objective, step_weights
+from pytest_cpg.planners.noise import draw_noise
+from pytest_cpg.planners.objective import Choice, step_weights
+from pytest_cpg.planners.settings import Gradients, Objective, check_settings
 
-Gradients: TypeAlias = Literal["auto", "finite-differences"]
 Slopes: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 # Of Adam (Kingma and Ba 2015): decay of the mean of gradients and of their squares.
@@ -72,15 +72,7 @@ class GradientMPC:
     is_warm_started: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_counts(iterations=self.iterations, candidates=self.candidates)
-        Choice.of(self).check(self.horizon)
-        check_noise(correlation=self.correlation)
-        for name in ("learning_rate", "deviation", "difference"):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 < value < np.inf:
-                raise ValueError(f"{name} must be a number above 0, got {value!r}")
-        if self.gradients not in get_args(Gradients):
-            raise ValueError(f"gradients must be one of {get_args(Gradients)}: {self.gradients!r}")
+        check_settings(self)
 
     def plan(
         self,

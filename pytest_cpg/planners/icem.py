@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import BestPlans, check_counts, is_number, take
-from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution, shift
-from pytest_cpg.planners.noise import check_noise
-from pytest_cpg.planners.objective import Choice, Objective
+from pytest_cpg.planners.candidates import BestPlans, take
+from pytest_cpg.planners.distributions import Spread, plan_distribution, shift
+from pytest_cpg.planners.objective import Choice
+from pytest_cpg.planners.settings import Objective, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +58,11 @@ class ICEM:
     is_warm_started: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_counts(iterations=self.iterations, samples=self.samples, elites=self.elites)
-        Choice.of(self).check(self.horizon)
-        check_spread(smoothing=self.smoothing, initial_deviation=self.initial_deviation)
-        check_noise(colour=self.colour)
+        check_settings(self)
         if 2 * self.elites > self.samples:
             raise ValueError(
                 f"elites must not exceed half of samples {self.samples}, got {self.elites}"
             )
-        if not is_number(self.decay) or not 1 <= self.decay < np.inf:
-            raise ValueError(f"decay must be a number of at least 1, got {self.decay!r}")
-        if not is_number(self.keep) or not 0 <= self.keep <= 1:
-            raise ValueError(f"keep must be a number in [0, 1], got {self.keep!r}")
 
     def plan(
         self,

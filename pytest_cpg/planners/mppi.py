@@ -11,10 +11,11 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Actor
-from pytest_cpg.planners.candidates import check_counts, is_number, score_plans, take, written
-from pytest_cpg.planners.distributions import Spread, check_spread, plan_distribution
-from pytest_cpg.planners.noise import check_noise, draw_noise
-from pytest_cpg.planners.objective import Choice, Objective, rate
+from pytest_cpg.planners.candidates import score_plans, take
+from pytest_cpg.planners.distributions import Spread, plan_distribution
+from pytest_cpg.planners.noise import draw_noise
+from pytest_cpg.planners.objective import Choice, rate
+from pytest_cpg.planners.settings import Objective, check_settings, written
 
 # Settings that a report always names.
 _USUAL = (
@@ -78,32 +79,7 @@ class MPPI:
     is_warm_started: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_counts(iterations=self.iterations, samples=self.samples)
-        Choice.of(self).check(self.horizon)
-        check_noise(correlation=self.correlation)
-        least = 0.0 if self.minimum_deviation is None else self.minimum_deviation
-        check_spread(smoothing=self.smoothing, deviation=self.deviation, minimum_deviation=least)
-        if least > self.deviation:
-            raise ValueError(
-                f"minimum_deviation must not exceed deviation {self.deviation}, got {least!r}"
-            )
-        if not is_number(self.temperature) or not 0 < self.temperature < np.inf:
-            raise ValueError(f"temperature must be a number above 0, got {self.temperature!r}")
-        self._check_counts()
-        for name in ("raw_temperature", "draws_elite"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
-
-    def _check_counts(self) -> None:
-        if self.elites is not None:
-            check_counts(elites=self.elites)
-        if self.policy_plans != 0:
-            check_counts(policy_plans=self.policy_plans)
-        for name in ("elites", "policy_plans"):
-            if (getattr(self, name) or 0) > self.samples:
-                raise ValueError(
-                    f"{name} must not exceed samples {self.samples}, got {getattr(self, name)}"
-                )
+        check_settings(self)
 
     def __repr__(self) -> str:
         return written(self, _USUAL)

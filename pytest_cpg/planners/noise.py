@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.planners.candidates import is_number
 
 
 def draw_noise(
@@ -38,14 +37,6 @@ def draw_noise(
         for step in range(1, shape[1]):
             noise[:, :, step] = correlation * noise[:, :, step - 1] + fresh * noise[:, :, step]
     return noise
-
-
-def check_noise(*, correlation: float = 0.0, colour: float = 0.0) -> None:
-    """Raise ValueError unless these are settings of `draw_noise`."""
-    if not is_number(correlation) or not -1 < correlation < 1:
-        raise ValueError(f"correlation must be a number in (-1, 1), got {correlation!r}")
-    if not is_number(colour) or not 0 <= colour < np.inf:
-        raise ValueError(f"colour must be a number, 0 for white noise or more, got {colour!r}")
 
 
 def _coloured(rng: np.random.Generator, shape: tuple[int, int, int], colour: float) -> FloatArray:

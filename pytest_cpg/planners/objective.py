@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, Planner, PlanningModel
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import PlanCosts
-from pytest_cpg.planners.candidates import (
-    Ties,
-    check_counts,
-    check_ties,
-    cut_at_best,
-    score_plans,
-)
-
-Objective: TypeAlias = Literal["best", "sum", "terminal", "peak-and-tail"]
+from pytest_cpg.planners.candidates import cut_at_best, score_plans
+from pytest_cpg.planners.settings import Objective, Ties
 
 # Of "peak-and-tail": the weight of the mean of the plan's last quarter. A plan that swings up and
 # falls again is worth less than one that stays up.
@@ -100,23 +93,6 @@ class Choice:
         """Return a planner's choice: its own fields of these names, of the others the defaults."""
         names = (field.name for field in fields(cls))
         return cls(**{name: getattr(planner, name) for name in names if hasattr(planner, name)})
-
-    def check(self, horizon: int) -> None:
-        """Raise ValueError unless plans of so many steps can be chosen among like this."""
-        check_counts(horizon=horizon)
-        check_ties(self.ties)
-        if self.objective not in get_args(Objective):
-            raise ValueError(
-                f"objective must be one of {get_args(Objective)}, got {self.objective!r}"
-            )
-        if self.execute is None:
-            return
-        check_counts(execute=self.execute)
-        if self.execute > horizon:
-            raise ValueError(
-                f"execute must not exceed the horizon {horizon}, got {self.execute}: no plan is "
-                f"longer"
-            )
 
     def rate(self, scores: FloatArray, remaining: IntArray) -> tuple[FloatArray, IntArray]:
         """Return costs and lengths of candidates; see the function `rate`."""

@@ -19,11 +19,11 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Observer
-from pytest_cpg.planners.candidates import check_counts
-from pytest_cpg.planners.distributions import check_spread
-from pytest_cpg.planners.noise import check_noise, draw_noise
-from pytest_cpg.planners.objective import Choice, Objective
+from pytest_cpg.planners.candidates import cheapest
+from pytest_cpg.planners.noise import draw_noise
+from pytest_cpg.planners.objective import Choice
 from pytest_cpg.planners.policies import FunctionPolicy, answered, check_repeats
+from pytest_cpg.planners.settings import Objective, check_settings
 
 _POLICY = "the policy of PolicyGuided"
 
@@ -63,10 +63,7 @@ class PolicyGuided:
     name: ClassVar[str] = "policy-guided"
 
     def __post_init__(self) -> None:
-        check_counts(candidates=self.candidates)
-        Choice.of(self).check(self.horizon)
-        check_spread(smoothing=0, noise=self.noise)
-        check_noise(correlation=self.correlation)
+        check_settings(self)
         if not callable(self.policy):
             raise ValueError(
                 f"policy must be a function from observations to actions, got {self.policy!r}"
@@ -88,9 +85,7 @@ class PolicyGuided:
         own = self._followed(world_model, latents)[:, None]
         near = self._varied(world_model.actions, own, rngs)
         plans = np.concatenate([own, near], axis=1)
-        costs, lengths = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
-        episodes, best = np.arange(len(plans)), costs.argmin(axis=1)
-        return Plans(plans[episodes, best], lengths[episodes, best])
+        return cheapest(plans, *Choice.of(self).rate_plans(world_model, latents, plans, remaining))
 
     def _followed(self, world_model: PlanningModel, latents: FloatArray) -> FloatArray:
         """Return the plans [N, H, A] of the policy in the imagined world."""

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import Ties, check_counts, score_plans
+from pytest_cpg.planners.candidates import cheapest, score_plans
 from pytest_cpg.planners.objective import Choice
+from pytest_cpg.planners.settings import Ties, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,7 @@ class RandomShooting:
     name: ClassVar[str] = "random-shooting"
 
     def __post_init__(self) -> None:
-        check_counts(candidates=self.candidates)
-        Choice.of(self).check(self.horizon)
+        check_settings(self)
 
     def plan(
         self,
@@ -46,7 +46,4 @@ class RandomShooting:
         """Plan for ``N`` episodes; see `Planner.plan`."""
         plans = world_model.actions.sample(rngs, (self.candidates, self.horizon))
         scores = score_plans(world_model, latents, plans)
-        costs, lengths = Choice.of(self).rate(scores, remaining)
-        episodes = np.arange(len(plans))
-        chosen = costs.argmin(axis=1)
-        return Plans(plans[episodes, chosen], lengths[episodes, chosen])
+        return cheapest(plans, *Choice.of(self).rate(scores, remaining))

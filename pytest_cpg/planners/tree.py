@@ -21,8 +21,9 @@ from pytest_cpg.contracts import (
     PlanningModel,
     Plans,
 )
-from pytest_cpg.planners.candidates import Ties, check_counts, score_plans
-from pytest_cpg.planners.objective import Choice, Objective
+from pytest_cpg.planners.candidates import cheapest, score_plans
+from pytest_cpg.planners.objective import Choice
+from pytest_cpg.planners.settings import Objective, Ties, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,7 @@ class BeamSearch:
     name: ClassVar[str] = "beam"
 
     def __post_init__(self) -> None:
-        check_counts(width=self.width)
-        Choice.of(self).check(self.horizon)
+        check_settings(self)
 
     def plan(
         self,
@@ -78,9 +78,7 @@ class BeamSearch:
             # In the order in which all plans would be: of equal ones, a search takes the first.
             beam = np.take_along_axis(beam, np.sort(best, axis=1)[..., None, None], axis=1)
         scores = score_plans(world_model, latents, beam)
-        costs, lengths = Choice.of(self).rate(scores, remaining)
-        rows, best = np.arange(episodes), costs.argmin(axis=1)
-        return Plans(beam[rows, best], lengths[rows, best])
+        return cheapest(beam, *Choice.of(self).rate(scores, remaining))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +98,7 @@ class Greedy:
     name: ClassVar[str] = "greedy"
 
     def __post_init__(self) -> None:
-        check_counts(candidates=self.candidates)
+        check_settings(self)
         if self.horizon != 1:
             raise ValueError(
                 f"a greedy planner looks 1 step ahead, got horizon={self.horizon!r}. To look "
@@ -127,8 +125,8 @@ class Greedy:
             )
             drawn = actions.sample(rngs, (self.candidates, 1))
             plans = np.concatenate([middle, drawn], axis=1)
-        best = score_plans(world_model, latents, plans)[..., 0].argmin(axis=1)
-        return Plans(plans[np.arange(episodes), best], np.ones(episodes, dtype=np.intp))
+        scores = score_plans(world_model, latents, plans)[..., 0]
+        return cheapest(plans, scores, np.ones(scores.shape, dtype=np.intp))
 
 
 def _values(actions: ActionSpace) -> FloatArray:

@@ -139,7 +139,7 @@ def test_a_report_names_settings_beyond_the_usual_ones_only_where_they_are_set()
         ({"elites": 51}, "elites must not exceed samples 50, got 51"),
         ({"elites": 0}, "elites must be a whole number of at least 1, got 0"),
         ({"policy_plans": 51}, "policy_plans must not exceed samples 50, got 51"),
-        ({"policy_plans": -1}, "policy_plans must be a whole number of at least 1, got -1"),
+        ({"policy_plans": -1}, "policy_plans must be a whole number of at least 0, got -1"),
         ({"minimum_deviation": 0.6}, "minimum_deviation must not exceed deviation 0.5, got 0.6"),
         ({"minimum_deviation": "x"}, "minimum_deviation must be a number of at least 0, got 'x'"),
         ({"raw_temperature": 1}, "raw_temperature must be True or False, got 1"),
