@@ -1,7 +1,7 @@
 """What it costs an ensemble to answer the published queries, in a process of its own.
 
 Of a body, whose queries do not come with the package:
-python -m benchmarks.answers FOLDER/queries_hopper.npz
+python -m benchmarks.answers FOLDER/hopper.npz
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from benchmarks.row import Row
 
 MEMBERS = 100
+MAZE = "examples/experiments/opcc/data/maze-umaze.npz"
 
 
 def published() -> Row:
@@ -43,24 +44,24 @@ def spread() -> Row:
 
 def _timed(*, workers: str, members: str = str(MEMBERS)) -> list[float]:
     """Return seconds, processor seconds and the largest memory in GB of a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.answers", "maze-umaze", members, workers]
+    command = [sys.executable, "-m", "benchmarks.answers", MAZE, members, workers]
     run = subprocess.run(command, check=True, capture_output=True, text=True)
     found: list[float] = json.loads(run.stdout)
     return found
 
 
-def main(name: str = "maze-umaze", members: str = str(MEMBERS), workers: str = "1") -> None:
+def main(name: str = MAZE, members: str = str(MEMBERS), workers: str = "1") -> None:
     """Print seconds, processor seconds and the largest memory in GB."""
     import numpy as np
 
     from pytest_cpg.episodes.arms import Execution
     from pytest_cpg.gates.policy_comparison.measure import measure_comparison
-    from pytest_cpg.gates.policy_comparison.published import queries_at
+    from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
     from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
     from pytest_cpg.machine.pool import WorkerPool
     from pytest_cpg.world_models import Transitions, train_ensemble
 
-    queries = queries_at(name)
+    queries = PolicyQueries.load(name)
     if queries.actions_a is None:
         raise ValueError(f"{name} gives policies, and no actions to train on")
     # What the weights are does not change what it costs to ask them.

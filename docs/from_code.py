@@ -34,7 +34,6 @@ MODULES = {
     "pytest_cpg.gates.plan_quality": "the score of a plan among its neighbours",
     "pytest_cpg.gates.policy_comparison.queries": "queries about policies",
     "pytest_cpg.gates.policy_comparison.generate": "queries of your own",
-    "pytest_cpg.gates.policy_comparison.published": "published queries",
     "pytest_cpg.contracts": "protocols of tasks, planners and models",
     "pytest_cpg.gates.kind": "protocol of a kind of gate",
     "pytest_cpg.gates.card": "what a kind of gate shows",

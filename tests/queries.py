@@ -4,6 +4,7 @@ import numpy as np
 
 from pytest_cpg.contracts import BoxActions
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.gates.policy_comparison.simulators import side_of, true_returns
 
 SPACE = BoxActions(-np.ones(1), np.ones(1))
 
@@ -38,3 +39,14 @@ def arrays(count=6):
 def line_queries(**changed):
     """Return queries about two pushes with some fields changed."""
     return PolicyQueries(**(arrays() | changed))
+
+
+def simulated(queries, world):
+    """Return what both sides [2, N] earn in a world."""
+    rows = np.arange(len(queries))
+    sides = (side_of(queries, side, rows) for side in "ab")
+    return np.array([true_returns(world, side, queries.act, queries.discount) for side in sides])
+
+
+def returns_of(queries):
+    return np.array([queries.returns_a, queries.returns_b])

@@ -1,7 +1,7 @@
-"""What the gates of this folder judge: a model of the maze, and true steps to check it by."""
+"""What the gates of this folder judge: a model of the room, and true steps to check it by."""
 
 import pytest
-from recorded_maze import TRAIN, LinearEnsemble
+from recorded_room import TRAIN, LinearEnsemble
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from recorded_maze import HELD_OUT, TRAIN, LinearEnsemble
+from recorded_room import HELD_OUT, TRAIN, LinearEnsemble
 
 from pytest_cpg.gates.policy_comparison.logs import queries_from_episodes
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from comparisons import USUAL, Carts, cart_queries, cart_steps, graded_table, paid
+from worlds import hopper_fell
 
 from pytest_cpg.contracts import CpgError, WorldModelError
 from pytest_cpg.contracts.codec import decode, encode
@@ -16,13 +17,14 @@ from pytest_cpg.gates.policy_comparison import answers
 from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
 from pytest_cpg.gates.policy_comparison.card import card_of
 from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
-from pytest_cpg.gates.policy_comparison.environments import environment
 from pytest_cpg.gates.policy_comparison.explanation import meaning
 from pytest_cpg.gates.policy_comparison.guards import (
     Held,
     action_fault,
     clip_fault,
+    frozen_fault,
     held,
+    one_step_error,
     saturated_fault,
 )
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
@@ -30,7 +32,6 @@ from pytest_cpg.gates.policy_comparison.result import ComparisonResult, OneStep
 from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of, ruling_of
 from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
 from pytest_cpg.gates.policy_comparison.spread_answers import spread_over
-from pytest_cpg.gates.policy_comparison.true_world import frozen_fault, one_step_error
 from pytest_cpg.stats import GradedAnswers, answer_metrics
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models.ensembles.binding import bind_ensemble
@@ -213,19 +214,16 @@ def _fields(criteria):
 def test_bounds_of_standing_observations_are_a_fault_and_those_of_a_fall_are_none():
     high = np.r_[1.3, 0.15, np.full(9, 5.0)]
     upright = np.tile(np.r_[1.25, np.zeros(10)], (5, 1))
-    queries = SimpleNamespace(terminated=environment("hopper").terminated, observations_a=upright)
+    queries = SimpleNamespace(terminated=hopper_fell, observations_a=upright)
     standing, fallen = (
         SimpleNamespace(clip_bounds=ClipBounds(low=np.r_[low, -high[1:]], high=high))
         for low in (0.8, 0.5)
     )
     assert "no episode ends" in clip_fault(standing, queries)
     assert clip_fault(fallen, queries) == ""
-    # In a maze nobody falls.
-    maze = SimpleNamespace(
-        terminated=environment("maze-umaze").terminated, observations_a=np.zeros((5, 4))
-    )
+    unending = SimpleNamespace(terminated=None, observations_a=np.zeros((5, 4)))
     bounds = ClipBounds(low=-np.ones(4), high=np.ones(4))
-    assert clip_fault(SimpleNamespace(clip_bounds=bounds), maze) == ""
+    assert clip_fault(SimpleNamespace(clip_bounds=bounds), unending) == ""
 
 
 def test_only_wrong_answers_count_against_a_confidence_that_does_not_vary():
@@ -244,16 +242,16 @@ def test_only_wrong_answers_count_against_a_confidence_that_does_not_vary():
 @pytest.mark.parametrize(("learned", "is_fault"), [(0.61212825, True), (0.62, True), (0.6, False)])
 def test_a_step_as_far_off_as_without_a_model_is_a_fault_however_rounding_falls(learned, is_fault):
     # The first is what a network trained on s' = s had on the published queries of Hopper.
-    found = OneStep(learned=learned, frozen=0.61212826, steps=512, source="training_data")
+    found = OneStep(learned=learned, frozen=0.61212826, steps=512)
     assert bool(frozen_fault(found)) == is_fault
 
 
-def test_true_steps_are_the_users_or_of_a_simulator_that_is_known():
+def test_true_steps_are_the_users():
     queries = cart_queries()
     assert one_step_error(bound(Carts(), queries), queries, None) is None
     found = one_step_error(bound(Carts(noise=0.0), queries), queries, cart_steps())
     assert found.learned < 1e-6 < found.frozen
-    assert (found.steps, found.source) == (200, "training_data")
+    assert found.steps == 200
     wide = np.zeros((200, 3))
     for what, size, steps in (
         ("observations", 2, replace(cart_steps(), observations=wide, next_observations=wide)),

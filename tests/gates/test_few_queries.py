@@ -1,29 +1,25 @@
 """How many queries a verdict needs, on the maze, in plain numpy."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from comparisons import USUAL
+from point_maze import PointMaze
+from worlds import published_queries
 
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.criterion import Standing
 from pytest_cpg.gates.policy_comparison.explanation import advice
 from pytest_cpg.gates.policy_comparison.forecast import forecast_of
 from pytest_cpg.gates.policy_comparison.measure import measure_comparison
-from pytest_cpg.gates.policy_comparison.point_maze import MAZES, PointMaze
-from pytest_cpg.gates.policy_comparison.published import queries_at
-from pytest_cpg.gates.policy_comparison.result import LabelCheck
 from pytest_cpg.gates.policy_comparison.ruling import criteria_of, label_of
 from pytest_cpg.gates.policy_comparison.spec import Spec
-from pytest_cpg.gates.policy_comparison.true_world import label_check, label_fault
 
 
 class Slope:
     """Members whose ball rolls in a maze that is tilted, to each a little differently."""
 
     members = 4
-    maze = PointMaze(layout=MAZES["open"])
+    maze = PointMaze("open")
 
     def __init__(self):
         apart = np.random.default_rng(0).normal(size=(self.members, 2))
@@ -36,20 +32,12 @@ class Slope:
         return after, self.maze.reward(after)
 
 
-def test_labels_that_the_simulator_denies_are_the_setups_fault():
-    queries = queries_at("maze-open").take(np.arange(0, 1500, 7))
-    assert label_check(queries) == LabelCheck(agreeing=100, simulated=100)
-    turned = replace(queries, returns_a=queries.returns_b, returns_b=queries.returns_a)
-    assert "Are the returns of sides a and b swapped?" in label_fault(label_check(turned))
-    assert label_check(replace(queries, environment="my-maze")) is None
-
-
 @pytest.mark.parametrize(
     ("count", "label"), [(200, "INCONCLUSIVE"), (600, "KNOWS ITS LIMITS")], ids=str
 )
 def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(count, label):
     rows = np.random.default_rng(0).choice(1500, count, replace=False)
-    spec = Spec(name="maze", queries=queries_at("maze-open").take(rows), criteria=USUAL)
+    spec = Spec(name="maze", queries=published_queries("maze-open").take(rows), criteria=USUAL)
     result = measure_comparison(
         spec, Slope(), training_data=None, progress=lambda *_: None, execution=Execution()
     )
@@ -62,7 +50,7 @@ def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(coun
 
 
 def test_what_a_gate_took_is_known_to_the_sum_of_all_gates():
-    spec = Spec(name="maze", queries=queries_at("maze-open"), criteria=USUAL)
+    spec = Spec(name="maze", queries=published_queries("maze-open"), criteria=USUAL)
     known = forecast_of(spec, None, cost={"seconds": 14.1}, accepted=None)
     assert (known.cells["time"], known.seconds) == ("14 s", 14.1)
     assert forecast_of(spec, None, cost=None, accepted=None).seconds is None

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from queries import returns_of, simulated
 from sliders import Slider
 
 from pytest_cpg.contracts import BoxActions, ComponentError, CpgError, TaskError
 from pytest_cpg.gates.policy_comparison.candidates import reached_states
 from pytest_cpg.gates.policy_comparison.generate import generate_queries
-from pytest_cpg.gates.policy_comparison.labels import verify_labels
 from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
-from pytest_cpg.gates.policy_comparison.simulators import TaskSimulator
-from pytest_cpg.machine.files import FileError
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.planners.policies import (
     FunctionPolicy,
@@ -77,7 +75,7 @@ def test_a_discount_of_nothing_counts_the_first_reward_alone():
 
 
 def test_a_simulator_confirms_the_labels(queries):
-    assert verify_labels(queries, TaskSimulator(TASK)).share == 1
+    np.testing.assert_allclose(simulated(queries, TASK), returns_of(queries))
 
 
 def test_ambiguous_pairs_are_left_out_by_the_gap(queries):
@@ -108,7 +106,7 @@ def test_labels_can_be_balanced_at_each_horizon():
         assert labels.mean() == 0.5
         assert len(labels) > 100
     assert 0.3 < (even.policy_a < even.policy_b).mean() < 0.7
-    assert verify_labels(even, TaskSimulator(TASK)).share == 1
+    np.testing.assert_allclose(simulated(even, TASK), returns_of(even))
 
 
 @dataclass(frozen=True)
@@ -127,9 +125,9 @@ class Pit(Track):
         return np.abs(states[..., 0]) > 6
 
 
-def test_no_query_starts_where_an_episode_is_over_and_what_is_left_out_is_told(tmp_path):
+def test_no_query_starts_where_an_episode_is_over_and_what_is_left_out_is_told():
     told = []
-    options = {"task": Pit(), "announce": told.append, "keep": tmp_path / "kept.npz"}
+    options = {"task": Pit(), "announce": told.append}
     found = generated(**options)
     for side in "ab":
         assert not Pit().terminated(getattr(found, f"states_{side}")).any()
@@ -139,9 +137,7 @@ def test_no_query_starts_where_an_episode_is_over_and_what_is_left_out_is_told(t
     assert "states are left out as starts of queries: their episode is over." in line
     assert_same(generated(**options), found)
     # What ends an episode is paid, and nothing after it.
-    agreement = verify_labels(found, TaskSimulator(Pit()))
-    assert agreement.share == 1
-    assert agreement.errors.max() < 1e-9
+    np.testing.assert_allclose(simulated(found, Pit()), returns_of(found), atol=1e-9)
     assert min(found.returns_a.min(), found.returns_b.min()) > -3 - 10 * 0.6
 
 
@@ -174,58 +170,6 @@ def test_starts_are_what_each_behaviour_reached():
     assert learned.max() <= 8 + 3 * TASK.budget
 
 
-class StoppedError(Exception):
-    pass
-
-
-def stop_at(count):
-    def progress(done, most):
-        assert most == 600
-        if done == count:
-            raise KeyboardInterrupt
-
-    return progress
-
-
-def test_an_interrupted_generation_goes_on_where_it_was(tmp_path):
-    path, options = tmp_path / "made" / "part.npz", {"candidates": 300}
-    whole = generated(**options)
-    with pytest.raises(KeyboardInterrupt):
-        generated(keep=path, progress=stop_at(400), **options)
-    done = []
-    again = generated(keep=path, progress=lambda *counts: done.append(counts), **options)
-    assert done == [(500, 600), (600, 600)]
-    assert_same(again, whole)
-    done.clear()
-    assert_same(
-        generated(keep=path, progress=lambda *counts: done.append(counts), **options), whole
-    )
-    assert not done
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"seed": 9}, "keeps returns of seed=3, and now it is 9. Delete it, or name another path"),
-        ({"horizons": (5,)}, "keeps returns of horizons=[5, 10], and now it is [5]"),
-        ({"policies": POLICIES[::-1]}, "keeps returns of other policies. Delete it, or name"),
-        ({"task": Track(name="other")}, "keeps returns of task='track', and now it is 'other'"),
-    ],
-)
-def test_returns_of_another_generation_are_not_gone_on_with(tmp_path, changed, said):
-    path = tmp_path / "part.npz"
-    generated(keep=path)
-    with pytest.raises(FileError, match=re.escape(said)):
-        generated(keep=path, **changed)
-
-
-def test_what_is_no_file_of_kept_returns_is_refused(tmp_path):
-    path = tmp_path / "part.npz"
-    path.write_text("text")
-    with pytest.raises(FileError, match=r"it is no \.npz of plain arrays"):
-        generated(keep=path)
-
-
 def test_generated_queries_are_saved_and_loaded(tmp_path):
     rng = np.random.default_rng(0)
     networks = [TanhNetwork.drawn(1, TASK.actions, rng=rng) for _ in range(2)]
@@ -246,34 +190,17 @@ def ladder(task, budgets=(2, 16), horizon=4):
     ]
 
 
-def test_the_cost_of_planners_is_said_before_it_is_paid(tmp_path):
-    policies, said = [*ladder(TASK), HOME, AWAY], []
-
-    def refuse(text):
-        said.append(text)
-        raise StoppedError
-
-    with pytest.raises(StoppedError):
-        generated(policies=policies, announce=refuse, keep=tmp_path / "part.npz")
-    assert not (tmp_path / "part.npz").exists()
-    # Half of 200 episodes of 18 steps, and 200 sides of 4 and of 9 steps: a quarter each.
-    rows = (100 * 18 + 200 * 13) // 4
-    assert said[0].startswith(
-        f"2 of 4 policies plan: about {2 * rows:,} plans of 36 imagined steps each, roughly "
-    )
-
-
 def test_planners_are_graded_by_their_budget():
     class Walk(Track):
         def step(self, states, actions):
             return states + np.pad(actions, ((0, 0), (0, 1)))
 
     task, options = Walk(), {"same_start": 1.0, "horizons": (10,)}
-    made = generated(task, ladder(task, (40, 1), 1), announce=lambda text: None, **options)
+    made = generated(task, ladder(task, (40, 1), 1), **options)
     assert made.labels.mean() < 0.1
 
 
-def test_without_planners_nothing_is_announced(capsys):
+def test_where_no_state_is_over_nothing_is_announced(capsys):
     generated()
     assert capsys.readouterr() == ("", "")
 
@@ -308,9 +235,9 @@ def test_an_impossible_setting_is_refused(changed, said):
         generated(**changed)
 
 
-def test_whole_numbers_may_be_numpys(queries, tmp_path):
+def test_whole_numbers_may_be_numpys(queries):
     whole = {"seed": np.int64(3), "candidates": np.int64(100), "horizons": (np.int64(5), 10)}
-    assert_same(generated(**whole, keep=tmp_path / "kept.npz"), queries)
+    assert_same(generated(**whole), queries)
 
 
 def test_a_gap_that_no_pair_has_is_said_with_the_largest_difference():

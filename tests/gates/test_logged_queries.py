@@ -16,7 +16,7 @@ from pytest_cpg.gates.policy_comparison.logs import (
     read_episodes,
 )
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.simulators import TaskSimulator, side_of, true_returns
+from pytest_cpg.gates.policy_comparison.simulators import side_of, true_returns
 from pytest_cpg.gates.policy_comparison.spec import digest_of
 
 # Beyond this an episode of the cart is over.
@@ -160,7 +160,7 @@ def test_returns_are_what_was_logged_and_what_the_world_pays():
     for side, earned in (("a", queries.returns_a), ("b", queries.returns_b)):
         states = {f"states_{one}": getattr(queries, f"observations_{one}") for one in "ab"}
         given = side_of(PolicyQueries(**(fields(queries) | states)), side, rows)
-        found = true_returns(TaskSimulator(World()), given, None, queries.discount)
+        found = true_returns(World(), given, None, queries.discount)
         np.testing.assert_allclose(found, earned)
 
 

@@ -3,10 +3,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+from point_maze import PointMaze
+from worlds import published_queries
+
 from pytest_cpg.gates.policy_comparison.answers import imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
-from pytest_cpg.gates.policy_comparison.environments import environment
-from pytest_cpg.gates.policy_comparison.published import published_queries
 from pytest_cpg.world_models import Transitions, bind_ensemble, train_ensemble
 
 # One in five; the answers to all of them are in examples/experiments/opcc.
@@ -16,7 +17,7 @@ QUERIES = published_queries("maze-umaze").take(np.arange(0, 1500, 5))
 def pushed_balls(maze, *, balls=1000, steps=20):
     """Return transitions of balls pushed at random from everywhere; no policy takes part."""
     rng = np.random.default_rng(0)
-    free = np.argwhere(np.array([list(row) for row in maze.layout.split()]) != "#")
+    free = np.argwhere(maze.cells != "#")
     # A cell's centre is 0.2 below its number, in the joints' own coordinates.
     places = free[rng.integers(len(free), size=balls)] - 0.2 + rng.uniform(-0.4, 0.4, (balls, 2))
     # Slow ones too, or nobody sees what a policy does that stays at the goal.
@@ -36,7 +37,7 @@ def pushed_balls(maze, *, balls=1000, steps=20):
 @pytest.mark.trains
 def test_ten_small_networks_answer_nearly_every_question_about_a_maze():
     """A constant answer is wrong in four of nine, and a world that stands still in one of fifty."""
-    data = pushed_balls(environment("maze-umaze").maze)
+    data = pushed_balls(PointMaze("umaze"))
     model = train_ensemble(data, seed=0, members=10, updates=300, hidden=64)
     bound = bind_ensemble(
         model, observations=QUERIES.observations_a[:4], actions=QUERIES.actions_a[:4]

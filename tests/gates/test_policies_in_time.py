@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from queries import returns_of, simulated
 from test_generate_queries import Track, generated
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.policy_comparison.answers import imagined_returns
-from pytest_cpg.gates.policy_comparison.labels import verify_labels
-from pytest_cpg.gates.policy_comparison.simulators import TaskSimulator
 from pytest_cpg.planners.policies import FunctionPolicy, NoiseMixture, actions_of, check_policy
 from pytest_cpg.world_models import bind_ensemble
 
@@ -64,7 +63,7 @@ def test_an_exact_model_earns_what_policies_that_see_steps_and_draw_earned(queri
     for side in "ab":
         true = getattr(queries, f"returns_{side}")
         np.testing.assert_allclose(getattr(returns, side), [true, true], rtol=1e-4, atol=1e-4)
-    assert verify_labels(queries, TaskSimulator(TASK)).share == 1
+    np.testing.assert_allclose(simulated(queries, TASK), returns_of(queries))
 
 
 def test_a_row_draws_the_same_alone_and_in_any_batch(queries):

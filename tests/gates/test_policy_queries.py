@@ -80,7 +80,6 @@ def test_a_rule_for_the_end_of_episodes_is_asked_in_any_shape_and_no_query_start
     ("spoiled", "said"),
     [
         ({"environment": ""}, "environment must be a name, got ''"),
-        ({"environment": "hopper"}, "observations_a must have shape [N, 11] in hopper, got (6, 1)"),
         ({"policies": ()}, "policies must be a sequence of at least one policy, got ()"),
         (
             {**ALONE, "actions_a": np.zeros((6, 9, 1)), "actions_b": np.zeros((6, 9, 1))},

@@ -4,10 +4,14 @@ import json
 import os
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from comparisons import cart_queries
 from sessions import flat
+
+from pytest_cpg.planners.policies import TanhNetwork
 
 CONFTEST = """
 import pytest
@@ -226,9 +230,14 @@ def test_what_is_open_says_how_many_queries_would_decide(carts):
 
 
 def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
+    policies = [TanhNetwork(weights=[[[1.0, number]]], biases=[[0.0]]) for number in range(4)]
+    falling = replace(cart_queries(), environment="hopper", policies=policies)
+    falling.save(carts.path / "falling.npz")
     told = {
-        'queries=""': "need a name such as 'maze-umaze', or the path of an .npz, got ''",
-        'queries="maze-umase"': "no queries are named 'maze-umase'. Did you mean 'maze-umaze'",
+        'queries=""': "queries: need the path of an .npz, or PolicyQueries, got ''",
+        'queries="maze-umaze"': "there is no file 'maze-umaze'. Give the path of an .npz that",
+        'queries="falling.npz"': "falling.npz is about hopper, whose episodes end where it falls",
+        "queries=5": "queries: need the path of an .npz, or PolicyQueries, got 5",
         'queries="missing.npz"': ": test_good: there is no file of queries missing.npz",
         "queries=cart_queries(100)": "cart has 100 queries, and *min_queries=100.",
         "queries=QUERIES.take(QUERIES.labels), min_queries=90": "side b is better in all 111 qu",

@@ -1,8 +1,8 @@
 """Train ensembles, and write how they answer: python grid.py NAME --data FOLDER
 
-FOLDER holds the published queries (queries_hopper.npz, policies_hopper.npz, ...). Each cell of a
-table is run with five seeds, which decide its transitions and its training. What results.jsonl has
-is not run again, so that Ctrl-C costs one run; results.md has the tables.
+FOLDER holds the published queries, as convert.py writes them. Each cell of a table
+is run with five seeds, which decide its transitions and its training. What results.jsonl has is not
+run again, so that Ctrl-C costs one run; results.md has the tables.
 
 """
 
@@ -10,7 +10,6 @@ import argparse
 import dataclasses
 import textwrap
 import time
-from functools import lru_cache
 
 import numpy as np
 import recipes
@@ -18,10 +17,9 @@ import tables
 from cells import CELLS, SEEDS, TABLES
 from grading import by_size, graded, rounded
 from results import found, keep
+from worlds import published_queries, rule_of
 
 from pytest_cpg.gates.policy_comparison.answers import imagined_returns
-from pytest_cpg.gates.policy_comparison.environments import environment
-from pytest_cpg.gates.policy_comparison.published import SHIPPED, published_queries
 from pytest_cpg.world_models import ClipBounds, bind_ensemble, show_progress, train_ensemble
 
 TRANSITIONS = 50_000
@@ -64,7 +62,7 @@ def run_all(names, folder):
 
 def run(cell, seed, folder):
     """Return what an ensemble of these settings answers."""
-    queries = queries_of(cell.environment, folder)
+    queries = published_queries(cell.environment, folder)
     data = recipes.collected(queries, cell.recipe, TRANSITIONS, seed)
     start = time.process_time()
     model = trained(cell, data, seed)
@@ -73,7 +71,7 @@ def run(cell, seed, folder):
         model,
         observations=queries.observations_a[:8],
         actions=queries.actions_a[:8],
-        terminated=environment(cell.environment).terminated,
+        terminated=rule_of(cell.environment),
     )
     sides = imagined_returns(bound, queries, progress=lambda *_: None)
     answered = time.process_time()
@@ -89,11 +87,6 @@ def run(cell, seed, folder):
         **graded(sides, queries),
         "sizes": by_size(sides, queries, sizes) if len(sizes) > 1 else {},
     }
-
-
-@lru_cache(maxsize=1)
-def queries_of(environment, folder):
-    return published_queries(environment, None if environment in SHIPPED else folder)
 
 
 def trained(cell, data, seed):

@@ -11,8 +11,9 @@ import dataclasses
 import numpy as np
 import recipes
 from cells import BODIES
-from grid import TRANSITIONS, queries_of
+from grid import TRANSITIONS
 from tables import table
+from worlds import published_queries
 
 from pytest_cpg.world_models import train_ensemble
 
@@ -29,7 +30,7 @@ def main():
     folder = parser.parse_args().data
     rows = []
     for body in BODIES:
-        queries = queries_of(body, folder)
+        queries = published_queries(body, folder)
         data = recipes.collected(queries, "mixed", TRANSITIONS, 0)
         others = recipes.collected(queries, "mixed", TRANSITIONS, 1)
         settings = [(rate, 1000) for rate in RATES] + [(RATES[0], 3000)]

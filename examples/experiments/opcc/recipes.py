@@ -4,13 +4,13 @@ D4RL's own files are not used. Ours are of the same kinds, and share their polic
 queries, if disturbed; a model trained on them sees the worlds that it is asked about.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from point_maze import PointMaze
+from worlds import gym_body
 
-from pytest_cpg.gates.policy_comparison.environments import environment
 from pytest_cpg.planners.policies import TanhNetwork
 from pytest_cpg.world_models import Transitions
 
@@ -42,24 +42,17 @@ RECIPES = {
 @lru_cache(maxsize=1)
 def collected(queries, recipe, count, seed):
     """Return so many transitions of a recipe, with rewards and terminations."""
-    world = environment(queries.environment)
     rng = np.random.default_rng([seed, list(RECIPES).index(recipe)])
-    if world.maze is not None:
-        return of_maze(world, count, rng)
-    return of_body(world, queries.policies, RECIPES[recipe], count, rng)
+    if queries.environment.startswith("maze-"):
+        return of_maze(PointMaze(queries.environment.removeprefix("maze-")), count, rng)
+    return of_body(gym_body(queries.environment), queries.policies, RECIPES[recipe], count, rng)
 
 
-def of_body(world, policies, recipe, count, rng):
+def of_body(simulator, policies, recipe, count, rng):
     """Return transitions of a body of MuJoCo's; the last of an episode keeps where it led to."""
-    import gymnasium
-
-    with warnings.catch_warnings():
-        # The old versions of its bodies are wanted: the published labels are theirs.
-        warnings.simplefilter("ignore")
-        simulator = gymnasium.make(world.body).unwrapped
     rows = []
     while len(rows) < count:
-        act = actor(policies, recipe, world.actions.size, rng)
+        act = actor(policies, recipe, simulator.model.nu, rng)
         observation, _ = simulator.reset(seed=int(rng.integers(2**31)))
         for _ in range(EPISODE):
             action = np.clip(act(observation), -1, 1).astype(np.float32)
@@ -87,13 +80,13 @@ def actor(policies, recipe, size, rng):
     )
 
 
-def of_maze(world, count, rng):
+def of_maze(maze, count, rng):
     """Return transitions of balls in a maze that are pushed at random, from everywhere.
 
     Many are slow: without them, nobody sees what a policy does that stays at the goal.
     """
-    maze, balls = world.maze, 1000
-    free = np.argwhere(np.array([list(row) for row in maze.layout.split()]) != "#")
+    balls = 1000
+    free = np.argwhere(maze.cells != "#")
     cells = free[rng.integers(len(free), size=balls)]
     speeds = rng.uniform(-5, 5, (balls, 2)) * rng.random((balls, 1)) ** 2
     # A cell's centre is 0.2 below its number, in the joints' own coordinates.

@@ -131,8 +131,3 @@ def reached_states(
             )
         visited.append(states)
     return np.concatenate(visited)
-
-
-def followed_steps(task: Task, behaviour: Behaviour) -> int:
-    """Count the actions that `reached_states` asks of all policies together."""
-    return int((~_RANDOM[behaviour]).sum()) * min(_STEPS, task.budget)

@@ -121,12 +121,6 @@ def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
         f"ECE {reliability.ece:.3f}, after isotonic regression {reliability.calibrated_ece:.3f}",
     )
     yield "one step", _one_step(result)
-    checked = result.label_check
-    if checked is not None:
-        yield (
-            "labels",
-            f"{checked.agreeing} of {checked.simulated} agree with the queries' simulator",
-        )
     horizons = [one.horizon for one in result.grades.by_horizon]
     yield (
         "queries",
@@ -144,7 +138,7 @@ def _one_step(result: ComparisonResult) -> str:
         return "not checked: return Transitions from a training_data fixture"
     return (
         f"error {found.learned:.3g}, and {found.frozen:.3g} if nothing moved ({found.steps} steps "
-        f"of {found.source})"
+        f"of training_data)"
     )
 
 

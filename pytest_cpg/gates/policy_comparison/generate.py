@@ -6,7 +6,6 @@ random, graded policies, and no pair whose returns are nearly the same.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,20 +14,16 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.policy import Policy
-from pytest_cpg.contracts.task import Endings, has_ended
+from pytest_cpg.contracts.task import has_ended
 from pytest_cpg.gates.policy_comparison.candidates import (
     Behaviour,
     Candidates,
     draw_candidates,
-    followed_steps,
     reached_states,
 )
-from pytest_cpg.gates.policy_comparison.kept_returns import KeptReturns
-from pytest_cpg.gates.policy_comparison.planned_cost import planned_cost
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries, policies_of
-from pytest_cpg.gates.policy_comparison.simulators import TaskSimulator, true_returns
+from pytest_cpg.gates.policy_comparison.simulators import true_returns
 from pytest_cpg.planners.policies import check_repeats, checked_actions
 from pytest_cpg.stats.counts import check_count
 
@@ -38,7 +33,7 @@ HORIZONS = (10, 20, 30, 40, 50)
 # Candidates that are simulated at once, always all of them: a batch of another size would round
 # otherwise, and a candidate's returns are to be its own.
 _BLOCK = 100
-# Observations by which policies are known again.
+# First observations that every policy is asked about twice.
 _PROBES = 4
 
 Progress: TypeAlias = Callable[[int, int], object]
@@ -105,7 +100,6 @@ def generate_queries(
     starts: Behaviour = "mixed",
     same_start: float = 0.2,
     balanced: bool = False,
-    keep: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     announce: Callable[[str], object] = sys.stderr.write,
 ) -> PolicyQueries:
@@ -132,22 +126,18 @@ def generate_queries(
         Share of candidates with one start and two first actions; the others have two starts.
     balanced : bool
         Toss which side is a, and leave out as many as make labels equally frequent at each horizon.
-    keep : path, optional
-        An .npz that keeps finished blocks, so that the same call goes on after an
-        interruption. It is no file of queries: save those.
     progress : callable, optional
         Called with candidates done and in all after each block.
     announce : callable
-        Called with a sentence on the cost before it is paid, where planners are policies; and with
-        one on the states that are left out, because an episode is over there.
+        Called with a sentence on the states that are left out, because an episode is over there.
 
     Raises
     ------
     ValueError
         For an impossible setting.
     CpgError
-        When a policy leaves the action space, the simulator diverges, no pair differs enough, every
-        state is over, or ``keep`` holds what another call did.
+        When a policy leaves the action space, the simulator diverges, no pair differs enough, or
+        every state is over.
     """
     if not isinstance(task, Task):
         raise ValueError(f"task must be a task such as TASKS['maze'](), got {task!r:.60}")
@@ -164,15 +154,9 @@ def generate_queries(
         same_start=same_start,
     )
     _check(plan, gap)
-    probes = _probes(plan)
-    rows = followed_steps(task, starts) + 2 * candidates * (sum(horizons) - len(horizons))
-    cost = planned_cost(plan.policies, rows, task.actions, probes)
-    if cost:
-        announce(f"{cost}\n")
+    _check_policies(plan)
     states = _living_states(plan, announce)
-    answers = np.stack([plan.act(number, probes) for number in range(len(plan.policies))])
-    kept = KeptReturns.opened(keep, _settings(plan, states), answers)
-    returns = _returns(plan, states, kept, progress)
+    returns = _returns(plan, states, progress)
     return _queries(plan, states, returns, gap, is_balanced=balanced)
 
 
@@ -203,18 +187,15 @@ def _living_states(plan: _Plan, announce: Callable[[str], object]) -> FloatArray
     return states[~is_over]
 
 
-def _returns(
-    plan: _Plan, states: FloatArray, kept: KeptReturns, progress: Progress | None
-) -> FloatArray:
+def _returns(plan: _Plan, states: FloatArray, progress: Progress | None) -> FloatArray:
     """Return what both sides of all candidates [C] earn, [2, C]."""
-    simulator, blocks = TaskSimulator(plan.task), plan.blocks
-    for block in range(len(kept), len(blocks)):
-        horizon, indices = blocks[block]
+    returns, blocks = [], plan.blocks
+    for done, (horizon, indices) in enumerate(blocks, 1):
         sides = plan.drawn(states, horizon, indices).sides(states, horizon)
-        kept.add(true_returns(simulator, sides, plan.act, plan.discount).reshape(2, -1))
+        returns.append(true_returns(plan.task, sides, plan.act, plan.discount).reshape(2, -1))
         if progress is not None:
-            progress((block + 1) * _BLOCK, len(blocks) * _BLOCK)
-    return kept.returns
+            progress(done * _BLOCK, len(blocks) * _BLOCK)
+    return np.concatenate(returns, axis=1)
 
 
 def _queries(
@@ -273,27 +254,11 @@ def _evenly(labels: BoolArray, horizons: IntArray, is_kept: BoolArray) -> BoolAr
     return chosen
 
 
-def _probes(plan: _Plan) -> FloatArray:
-    """Return the first observations [K, O], which every policy has answered alike twice."""
+def _check_policies(plan: _Plan) -> None:
+    """Raise CpgError unless every policy answers first observations alike twice."""
     observed = plan.task.observe(plan.task.reset(np.arange(_PROBES)))
     for number, policy in enumerate(plan.policies):
         check_repeats(policy, f"policy {number}", observed, plan.act(number, observed))
-    return observed
-
-
-def _settings(plan: _Plan, states: FloatArray) -> dict[str, object]:
-    """Return what decides all returns beside the policies, by the names of the arguments."""
-    own = ("seed", "candidates", "discount", "starts", "same_start")
-    # Files of earlier versions have no number of states, and are of other ones where some are over.
-    ends = {"states": len(states)} if has(plan.task, Endings) else {}
-    return {
-        **ends,
-        "task": plan.task.name,
-        "versions": dict(plan.task.versions),
-        "policies": len(plan.policies),
-        "horizons": list(plan.horizons),
-        **{name: getattr(plan, name) for name in own},
-    }
 
 
 def _check(plan: _Plan, gap: float) -> None:

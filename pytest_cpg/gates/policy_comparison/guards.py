@@ -6,23 +6,25 @@ Each returns a fault in a sentence or two, with what to do; empty where there is
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import (
-    FloatArray,
-    ImaginationError,
-)
+from pytest_cpg.contracts import CpgError, FloatArray, ImaginationError, WorldModelError
 from pytest_cpg.contracts.ensemble import Act
 from pytest_cpg.gates.policy_comparison.answers import SideReturns, imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS
+from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, OneStep
 from pytest_cpg.gates.policy_comparison.simulators import acted
 from pytest_cpg.stats import GradedAnswers
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble
+from pytest_cpg.world_models.transitions import Transitions
 
+# As many steps tell a model that moves from one that does not.
+_MOST_STEPS = 512
+# A network that learned s' = s is off by rounding, and so a hair better in one case of two.
+_LEAST_BETTER = 0.01
 _MOST_STARTS = 512
 _MOST_SWAPPED = 100
 # Steps for which an action is held: where places alone are observed, a push shows a step later.
@@ -37,6 +39,71 @@ _MOST_UNFLIPPED = 0.25
 _MOST_AT_TOP = 0.9
 # Of numbers that no bounds would leave out.
 _ANYTHING = 1e6
+
+
+def one_step_error(
+    ensemble: BoundEnsemble, queries: PolicyQueries, training_data: Any
+) -> OneStep | None:
+    """Return how far one step is off in the user's `Transitions`; None where there are none.
+
+    Raises CpgError when they have observations or actions of another size.
+    """
+    if not isinstance(training_data, Transitions):
+        return None
+    _check_sizes(training_data, queries)
+    steps = training_data
+    rows = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).astype(int)
+    before, after = steps.observations[rows], steps.next_observations[rows]
+    actions = np.repeat(steps.actions[rows][None], ensemble.members, axis=0)
+    given = np.repeat(before[None], ensemble.members, axis=0)
+    try:
+        imagined = ensemble.rollout(given, lambda *_: actions, 1)
+    except ImaginationError as error:
+        raise WorldModelError(error.at(f"in step {rows[error.row]} of training_data")) from None
+    predicted = imagined.observations[:, :, 0].mean(axis=0)
+    spread = steps.observations.std(axis=0)
+    return OneStep(
+        learned=_error(predicted - after, spread),
+        frozen=_error(before - after, spread),
+        steps=len(rows),
+    )
+
+
+def _check_sizes(steps: Transitions, queries: PolicyQueries) -> None:
+    pairs = {"observations": (steps.observations, queries.observations_a)}
+    if queries.actions_a is not None:
+        pairs["actions"] = (steps.actions, queries.actions_a)
+    for what, (given, wanted) in pairs.items():
+        if given.shape[1] != wanted.shape[-1]:
+            raise CpgError(
+                f"training_data has {what} of size {given.shape[1]}, and the queries of size "
+                f"{wanted.shape[-1]}: return the Transitions of {queries.environment}"
+            )
+
+
+def _error(off: FloatArray, spread: FloatArray) -> float:
+    """Return the root mean square of differences [T, O] in units of the spread [O]."""
+    moves = spread > 0
+    return float(np.sqrt(((off[:, moves] / spread[moves]) ** 2).mean())) if moves.any() else 0.0
+
+
+def frozen_fault(found: OneStep | None) -> str:
+    """Say that a step is predicted no better than by a world in which nothing moves."""
+    if found is None:
+        return ""
+    if found.frozen == 0:
+        return (
+            f"Nothing moves in {found.steps} steps of training_data: each next observation is the "
+            f"observation before it. A model trained on such steps learns to stand still."
+        )
+    if found.learned <= (1 - _LEAST_BETTER) * found.frozen:
+        return ""
+    return (
+        f"One step is predicted no better than by leaving everything where it is: error "
+        f"{found.learned:.3g}, and {found.frozen:.3g} without a model ({found.steps} steps of "
+        f"training_data). Is the training target the next observation, and normalised alike in "
+        f"training and in step()?"
+    )
 
 
 class Held(NamedTuple):

@@ -33,11 +33,11 @@ class PolicyComparison:
     """How often a model is wrong about the better of two policies, and whether it knows when."""
 
     marker, fixture, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.help
-    example = 'queries="maze-umaze"'
+    example = 'queries="queries.npz"'
     wanted_model = "several in one: members = E, and step or rollout"
     resumes = True
     arguments = (
-        Argument("queries", as_given, REQUIRED, help="a published name, a file, or PolicyQueries"),
+        Argument("queries", as_given, REQUIRED, help="a file, or PolicyQueries"),
         Argument("terminated", as_given, help="where episodes end: observations [B, O] to bool"),
         Argument("confidence", one_of("pci", "ev", "u-pci"), "pci", help="how sure an answer is"),
         Argument("min_auroc", _share, 0.6, help="how well confidence tells right from wrong"),

@@ -17,18 +17,14 @@ from pytest_cpg.gates.policy_comparison.guards import (
     clip_fault,
     copies_fault,
     flip_fault,
+    frozen_fault,
     held,
+    one_step_error,
     saturated_fault,
 )
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
 from pytest_cpg.gates.policy_comparison.spec import Spec, digest_of, policies_digest
 from pytest_cpg.gates.policy_comparison.spread_answers import spread_over
-from pytest_cpg.gates.policy_comparison.true_world import (
-    frozen_fault,
-    label_check,
-    label_fault,
-    one_step_error,
-)
 from pytest_cpg.gates.rows import Snapshot
 from pytest_cpg.stats import GradedAnswers
 
@@ -51,7 +47,7 @@ def measure_comparison(
     # Before the model is asked anything: its content may change with that.
     snapshot = Snapshot(
         execution,
-        (model, queries.terminated) if queries.has_own_rule else model,
+        model if queries.terminated is None else (model, queries.terminated),
         lambda: {"queries": digest_of(queries), "policies": policies_digest(queries), "seed": seed},
     )
     ensemble = bound_to(model, queries, seed=seed)
@@ -74,9 +70,8 @@ def measure_comparison(
         stakes=np.abs(queries.returns_b - queries.returns_a),
         groups=queries.groups,
     )
-    pushed, checked = held(ensemble, queries), label_check(queries)
+    pushed = held(ensemble, queries)
     faults = (
-        label_fault(checked),
         frozen_fault(one_step),
         action_fault(pushed),
         copies_fault(pushed),
@@ -116,7 +111,6 @@ def measure_comparison(
         constant_loss=float((labels != constant).mean()),
         frozen_loss=float((labels != still).mean()),
         one_step=one_step,
-        label_check=checked,
         faults=tuple(filter(None, faults)),
         seconds=seconds,
     )

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.policy import Policy
-from pytest_cpg.gates.policy_comparison.environments import ENVIRONMENTS
 from pytest_cpg.gates.policy_comparison.query_files import load_queries, save_queries
 from pytest_cpg.planners.policies import (
     check_policy,
@@ -37,7 +36,7 @@ class PolicyQueries:
     Attributes
     ----------
     environment : str
-        The name of the world: a published one, or a task's.
+        The name of the world, such as a task's.
     policies : tuple of Policy
         May be empty where the actions of all steps are given.
     observations_a, observations_b : array [N, O]
@@ -54,11 +53,10 @@ class PolicyQueries:
     actions_a, actions_b : array [N, A] or [N, K, A], optional
         What is done first, in one step or in ``K``; None where the policy acts at once.
     action_space : ActionSpace, optional
-        What is possible. Of a published environment it is known.
+        What is possible; None where nobody knows.
     terminated : callable, optional
         Maps observations [B, O] to whether an episode ends there, bool [B]; the reward of the step
-        that led there counts. Of a published environment it is known; None elsewhere leaves it to
-        what a model says.
+        that led there counts. None leaves it to what a model says.
     episodes : array [N], int, optional
         Which episode the start of side a is from: queries of one are no independent evidence.
     """
@@ -100,7 +98,7 @@ class PolicyQueries:
             if getattr(self, name) is not None:
                 self._set(name, _whole(name, getattr(self, name), count, least, most))
         self._check_answers()
-        self._check_world()
+        self._check_actions()
         self._check_starts()
         self._check_policies()
 
@@ -117,18 +115,12 @@ class PolicyQueries:
         """Which queries share the start of side a, or its episode: numbers from 0, int [N].
 
         Those are no independent evidence. Starts of side b are left out: by both sides, two thirds
-        of the published queries hang together in one group, and no resampling is left.
+        of a published set hang together in one group, and no resampling is left.
         """
         if self.episodes is not None:
             return np.asarray(np.unique(self.episodes, return_inverse=True)[1].reshape(-1))
         starts = self.observations_a if self.states_a is None else self.states_a
         return np.asarray(np.unique(starts, axis=0, return_inverse=True)[1].reshape(-1))
-
-    @property
-    def has_own_rule(self) -> bool:
-        """Whether ``terminated`` was given, and is no published environment's."""
-        known = ENVIRONMENTS.get(self.environment)
-        return self.terminated is not (None if known is None else known.terminated)
 
     def opening(self, side: str) -> FloatArray | None:
         """Return what is done first on side a or b [N, K, A]; None where a policy acts at once."""
@@ -195,24 +187,8 @@ class PolicyQueries:
                 f"policy is better. Leave out where returns_a == returns_b"
             )
 
-    def _check_world(self) -> None:
-        """Raise ValueError where arrays do not fit the published environment, or the actions."""
-        known = ENVIRONMENTS.get(self.environment)
-        if known is not None:
-            if self.action_space is None:
-                self._set("action_space", known.actions)
-            if self.terminated is None:
-                self._set("terminated", known.terminated)
-            for pair, size in (
-                ("observations", known.observation_size),
-                ("states", known.state_size),
-            ):
-                given = getattr(self, f"{pair}_a")
-                if given is not None and given.shape[1] != size:
-                    raise ValueError(
-                        f"{pair}_a must have shape [N, {size}] in {self.environment}, got "
-                        f"{given.shape}"
-                    )
+    def _check_actions(self) -> None:
+        """Raise ValueError where first actions are not possible."""
         for side in "ab":
             first = getattr(self, f"actions_{side}")
             if first is None or self.action_space is None:

@@ -48,22 +48,11 @@ class OneStep:
     ----------
     learned, frozen : float
         Root of the mean squared error, in units of how far each observation spreads.
-    source : str
-        Where the true steps are from.
     """
 
     learned: float
     frozen: float
     steps: int
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelCheck:
-    """How many labels of some queries the queries' simulator confirms."""
-
-    agreeing: int
-    simulated: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,9 +78,7 @@ class ComparisonResult:
     constant_answer : bool
         Which constant answer is the better one.
     one_step : OneStep or None
-        None where no true steps are known.
-    label_check : LabelCheck or None
-        None where there is no simulator.
+        None where there are no training data.
     faults : tuple of str
         Why model or setup are broken; of such a model nothing else is said.
     seconds : float
@@ -114,7 +101,6 @@ class ComparisonResult:
     constant_answer: bool
     frozen_loss: float
     one_step: OneStep | None = None
-    label_check: LabelCheck | None = None
     faults: tuple[str, ...] = ()
     seconds: float = 0.0
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.kind import Asked
-from pytest_cpg.gates.policy_comparison.published import queries_at
 from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
 from pytest_cpg.stats import wilson_interval
 
 # Observations by which a policy is known again.
 _PROBES = 8
+# Published worlds that end, by a rule that came with earlier versions.
+_ENDING = ("hopper", "walker2d")
 # An end of an interval rests on this many resamples or more.
 _BEYOND_AN_END = 10
 
@@ -60,10 +62,16 @@ def spec_of(asked: Asked) -> Spec:
     one start or one answer.
     """
     values = asked.values
-    queries = queries_at(values["queries"])
+    queries = _queries_at(values["queries"])
+    is_file = queries is not values["queries"]
+    name = Path(values["queries"]).name if is_file else queries.environment
     if values["terminated"] is not None:
         queries = replace(queries, terminated=values["terminated"])
-    name = _name(values["queries"], queries)
+    elif is_file and queries.environment in _ENDING:
+        raise ValueError(
+            f"queries: {name} is about {queries.environment}, whose episodes end where it falls, "
+            f"and no file says so: write terminated=..., as in examples/experiments/opcc/worlds.py"
+        )
     _check_queries(queries, name, least=values["min_queries"])
     level = asked.shared(values["level"])
     for limit, count in (("max_loss", 1.0), ("max_risk", values["min_coverage"])):
@@ -114,11 +122,22 @@ def _check_can_be_missed(name: str, limit: float | None, answers: float, level: 
         )
 
 
-def _name(given: Any, queries: PolicyQueries) -> str:
+def _queries_at(given: Any) -> PolicyQueries:
+    """Return queries as they are, or those of a file; raise CpgError where there is none."""
     if isinstance(given, PolicyQueries):
-        return queries.environment
-    text = os.fspath(given)
-    return text if text == queries.environment else Path(text).name
+        return given
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+        raise ComponentError(
+            f"queries: need the path of an .npz, or PolicyQueries, got {given!r:.60}"
+        )
+    path = Path(given)
+    if path.suffix != ".npz" and not path.exists():
+        raise ComponentError(
+            f"queries: there is no file {os.fspath(given)!r}. Give the path of an .npz that "
+            f"PolicyQueries.save wrote, or the queries themselves. Published ones, such as "
+            f"'maze-umaze', do not come with the package: examples/experiments/opcc has them."
+        )
+    return PolicyQueries.load(path)
 
 
 def _check_queries(queries: PolicyQueries, name: str, *, least: int) -> None:

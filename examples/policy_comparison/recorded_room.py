@@ -1,16 +1,22 @@
-"""An ensemble of linear models, fitted to recorded episodes of a maze: numpy alone."""
+"""An ensemble of linear models, fitted to recorded episodes of a ball in a room: numpy alone."""
 
 import numpy as np
 
-from pytest_cpg.gates.policy_comparison.environments import environment
 from pytest_cpg.gates.policy_comparison.logs import read_episodes
 
-MAZE = environment("maze-umaze").maze
-PLACE = np.array([1.0, 1.0])
+EDGE, PLACE = 4.0, np.array([1.0, 1.0])
+
+
+def moved(states, pushes):
+    """Return where a ball rolls to [B, 4], position and velocity. It stops at walls."""
+    speeds = 0.9 * states[:, 2:] + 0.02 * pushes
+    reached = states[:, :2] + speeds
+    places = np.clip(reached, -EDGE, EDGE)
+    return np.concatenate([places, np.where(places == reached, speeds, 0)], axis=1)
 
 
 def paid(states):
-    """Return the reward: the nearer to a place of the maze the better."""
+    """Return the reward: the nearer to a place of the room the better."""
     return -np.linalg.norm(states[..., :2] - PLACE, axis=-1)
 
 
@@ -40,14 +46,13 @@ class LinearEnsemble:
 
 
 def recorded(count, *, seed, steps=60):
-    """Return episodes of a ball that is pushed about in the maze, as a robot would have logged."""
+    """Return episodes of a ball that is pushed about, as a robot would have logged."""
     rng = np.random.default_rng(seed)
-    places, speeds = rng.uniform(0, 4, size=(20 * count, 2)), rng.normal(size=(20 * count, 2))
-    free = (np.abs(places + 1.2 - MAZE.walls[:, None]).max(axis=2) > 0.6).all(axis=0)
-    states = [np.concatenate([places, speeds], axis=1)[free][:count]]
+    starts = rng.uniform(-EDGE, EDGE, size=(count, 2)), 0.03 * rng.normal(size=(count, 2))
+    states = [np.concatenate(starts, axis=1)]
     actions = [rng.uniform(-1, 1, size=(count, 2))]
     for _ in range(steps):
-        states.append(MAZE.step(states[-1], actions[-1]))
+        states.append(moved(states[-1], actions[-1]))
         # Another push now and then.
         is_new = rng.random((count, 1)) < 0.1
         actions.append(np.where(is_new, rng.uniform(-1, 1, size=(count, 2)), actions[-1]))
