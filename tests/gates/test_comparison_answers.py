@@ -305,6 +305,12 @@ def test_a_model_in_which_nothing_moves_is_told_so_where_no_true_step_is_known()
     assert fault.startswith("Nothing moves in the model: from 240 starts it predicts the obser")
 
 
+def test_what_follows_from_a_fault_is_not_said_beside_it():
+    copies = measured(Carts(push=-1.0, noise=0.0), cart_queries())
+    assert copies.confidences[copies.wrong].min() == 1
+    assert ["never disagree" in one for one in copies.faults] == [True]
+
+
 @pytest.mark.parametrize("task", ["acrobot-swingup", "pendulum-swingup"])
 def test_a_push_that_is_weak_beside_what_swings_by_itself_is_felt(task):
     pytest.importorskip("mujoco")

@@ -70,16 +70,17 @@ def measure_comparison(
         stakes=np.abs(queries.returns_b - queries.returns_a),
         groups=queries.groups,
     )
-    pushed = held(ensemble, queries)
-    faults = (
-        frozen_fault(one_step),
+    pushed, frozen_world = held(ensemble, queries), frozen_fault(one_step)
+    faults = [
+        frozen_world,
         action_fault(pushed),
         copies_fault(pushed),
         # Where nothing moves, nothing can leave the bounds of what was seen.
-        "" if frozen_fault(one_step) else clip_fault(ensemble, queries),
-        saturated_fault(given, method),
-        flip_fault(ensemble, queries, learned, method),
-    )
+        "" if frozen_world else clip_fault(ensemble, queries),
+    ]
+    # Members that are all alike, or move nothing, are as sure of everything.
+    faults += [] if any(faults) else [saturated_fault(given, method)]
+    faults.append(flip_fault(ensemble, queries, learned, method))
     grades = grade(
         given,
         spec.criteria,
