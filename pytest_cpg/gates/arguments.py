@@ -10,6 +10,8 @@ from typing import Any, Final
 
 REQUIRED: Final = object()
 """Default of an argument that a marker has to give."""
+# Clocks of systems end somewhere.
+_YEAR = 366 * 24 * 3600
 
 
 class Argument:
@@ -95,13 +97,15 @@ def between(low: float, high: float) -> Callable[[Any], float]:
 
 
 def seconds(value: Any) -> float:
-    """Parse a time in seconds; 0 is no limit."""
+    """Parse a time in seconds, of a year at most; 0 is no limit."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = -1.0
-    if isinstance(value, bool) or not 0 <= number < float("inf"):
-        raise ArgumentTypeError(f"need a number of seconds, 0 for no limit, got {value!r}")
+    if isinstance(value, bool) or not 0 <= number <= _YEAR:
+        raise ArgumentTypeError(
+            f"need a number of seconds of at most {_YEAR}, 0 for no limit, got {value!r}"
+        )
     return number
 
 

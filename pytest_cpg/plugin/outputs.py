@@ -75,7 +75,9 @@ class SessionOutputs:
         self._check_paths()
 
     def _check_paths(self) -> None:
-        """Refuse to replace the baseline, a test or another report."""
+        """Refuse to replace the baseline, or any file but a report of the same form."""
+        from pytest_cpg.render.report_files import is_free
+
         baseline = self._config.rootpath / self._settings.of_session("baseline")
         # By what is there already: two names of one file are found, too.
         taken = {os.path.realpath(baseline): "--cpg-baseline"}
@@ -94,6 +96,11 @@ class SessionOutputs:
                 raise pytest.UsageError(
                     f"{option} and {other} name the same file, {path}. Give the report one of its "
                     f"own: {own}"
+                )
+            if not is_free(path, name):
+                raise pytest.UsageError(
+                    f"{option}={path.name} would put a report in the place of {path}, which is "
+                    f"none. Give the report a path of its own: {own}"
                 )
 
     def _places(self) -> dict[str, Location]:

@@ -10,9 +10,16 @@ from pathlib import Path
 from pytest_cpg.gates.finding import Finding
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.render.github import step_summary
-from pytest_cpg.render.markdown import markdown
+from pytest_cpg.render.markdown import MARKER, markdown
 from pytest_cpg.report.document import document, write
 from pytest_cpg.report.session import Session
+
+# What every report of a form has in it, in lower case.
+_SIGNS = {
+    "html": b"<!doctype html>",
+    "json": b'"pytest-cpg"',
+    "md": MARKER.encode(),
+}
 
 
 def write_files(
@@ -55,6 +62,25 @@ def write_files(
                 shown = path.relative_to(folder) if path.is_relative_to(folder) else path
                 found.append(Finding(f"written: {shown}"))
     return found
+
+
+def is_free(path: Path, form: str) -> bool:
+    """Say whether a report may be written there: it replaces an empty file or a report alone.
+
+    Parameters
+    ----------
+    form : str
+        "html", "json" or "md".
+    """
+    # What is written to a pipe or a device replaces nothing, wherever its output goes.
+    if not path.is_file() or path.parts[:2] == ("/", "dev"):
+        return True
+    try:
+        text = path.read_bytes()
+    except OSError:
+        # Whoever writes it says why that cannot be done.
+        return True
+    return not text or _SIGNS[form] in text.lower()
 
 
 def write_page(path: Path, session: Session, root: Path) -> None:

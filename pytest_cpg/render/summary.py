@@ -189,7 +189,8 @@ def summary_lines(
 ) -> list[Line]:
     """Return the table of all gates and what follows from it, for a terminal of this width.
 
-    With ``verbosity`` below 0 only gates that did not simply pass are listed, without headings.
+    With ``verbosity`` below 0 only gates that did not simply pass are listed, without headings, and
+    what has to be known before a verdict is believed.
     """
     rows = _listed(session)
     is_brief = verbosity < 0 or (verbosity == 0 and _is_quick(session))
@@ -207,7 +208,7 @@ def summary_lines(
     if verbosity >= 0:
         lines += _settle(rows, width)
     for found in session.findings:
-        if found.fails or found.answers or verbosity >= 0:
+        if found.fails or found.warns or found.answers or verbosity >= 0:
             lines += _wrapped(found.text, " ", width, red=found.fails)
     if missing := session.missing:
         size = len(session.gates)

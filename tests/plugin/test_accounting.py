@@ -342,6 +342,7 @@ def test_a_gate_that_accepts_every_verdict_cannot_fail_and_says_so(repository):
     assert "1 of 2 gates cannot fail, as max_verdict accepts every verdict: test_gates.py::" in said
     assert "would still fail" not in said
     assert "cannot fail" in (repository.path / "o.md").read_text("utf-8")
+    assert "cannot fail" in flat(repository.runpytest("-q"))
     result = repository.runpytest("--cpg-strict")
     result.assert_outcomes(passed=1, failed=1)
     assert "its max_verdict accepts every verdict, so that it cannot fail." in flat(result)
@@ -355,6 +356,7 @@ def test_a_file_of_gates_that_skips_itself_is_named(repository, workers):
     repository.makepyfile(**files)
     said = flat(repository.runpytest("-W", "ignore", *workers))
     assert "skipped as a whole, so that none of its gates was judged: test_gates.py =" in said
+    assert "skipped as a whole, so th" in flat(repository.runpytest("-q", "-W", "ignore", *workers))
     repository.makepyfile(test_gates=files["test_units"])
     assert "cpg:" not in flat(repository.runpytest("-W", "ignore", *workers))
 

@@ -380,15 +380,32 @@ def test_a_history_that_matches_nothing_is_said(project):
             "*--cpg-md=test_gates.py would put a report in the place of a Python file. Its path "
             "goes first: --cpg-md=cpg.md test_gates.py",
         ),
+        *(
+            (
+                [f"--cpg-{form}=tox.ini"],
+                f"*--cpg-{form}=tox.ini would put a report in the place of *tox.ini, which "
+                f"is none. Give the report a path of its own: --cpg-{form}=cpg.{form}",
+            )
+            for form in ("json", "md", "html")
+        ),
     ],
 )
 def test_a_path_that_is_somebody_else_s_is_refused_before_anything_runs(project, options, said):
-    before = (project.path / "test_gates.py").read_bytes()
+    files = [project.path / name for name in ("test_gates.py", "tox.ini")]
+    before = [file.read_bytes() for file in files]
     result = project.runpytest(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([said])
     assert not list(project.path.glob("out"))
-    assert (project.path / "test_gates.py").read_bytes() == before
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_a_report_takes_the_place_of_an_earlier_one_of_its_form(project):
+    options = [f"--cpg-{form}=r.{form}" for form in ("json", "md", "html")]
+    for _ in range(2):
+        assert project.runpytest(*options, "-k", "right").ret == pytest.ExitCode.OK
+    result = project.runpytest("--cpg-md=r.json", "-k", "right")
+    result.stderr.fnmatch_lines(["*--cpg-md=r.json would put a report in the place of *"])
 
 
 @pytest.mark.usefixtures("torch")

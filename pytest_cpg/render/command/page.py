@@ -10,12 +10,10 @@ from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
-from pytest_cpg.render.report_files import write_page
+from pytest_cpg.render.report_files import is_free, write_page
 from pytest_cpg.report.document import read
 from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import read as read_history
-
-_PAGE = b"<!doctype html>"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +35,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
     output: Path = arguments.output
-    if output.suffix == ".py" or not _is_free(output):
+    if output.suffix == ".py" or not is_free(output, "html"):
         raise FileError(f"the page would take the place of {output}. Type: -o cpg.html")
     kinds = kinds_of(arguments)
     last = read(arguments.reports[-1], kinds)
@@ -45,14 +43,6 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     session = replace(last, history=_without_repetition(history))
     write_page(output, session, project_here().root)
     return [*faults, f"written: {output}"], UNUSABLE if faults else 0
-
-
-def _is_free(output: Path) -> bool:
-    """Say whether a page may be written there: it replaces nothing but a page or an empty file."""
-    if not output.is_file():
-        return True
-    with output.open("rb") as file:
-        return file.read(len(_PAGE)).lower() in (_PAGE, b"")
 
 
 def _without_repetition(history: History) -> History:
