@@ -19,11 +19,11 @@ from pytest_cpg.contracts import Planner, Task
 from pytest_cpg.contracts.parts import CacheKey, has
 from pytest_cpg.contracts.task import LeastReturn
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.machine.fingerprint import fingerprint
 from pytest_cpg.machine.processors import kernels
 from pytest_cpg.planners import Chance
 from pytest_cpg.world_models import OracleDynamics
 from pytest_cpg.world_models.binding.conventions import describe
-from pytest_cpg.world_models.binding.fingerprint import fingerprint
 
 # What an episode runs through, and what it is kept by.
 _ROOMS = ("contracts", "episodes", "machine", "planners", "tasks", "world_models")

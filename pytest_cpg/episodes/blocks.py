@@ -14,10 +14,10 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import check_unchanged, imagined
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm
+from pytest_cpg.machine.fingerprint import fingerprint, source_of
 from pytest_cpg.machine.workers import Workload
 from pytest_cpg.world_models import BoundModel, bind, inference, learned_of
 from pytest_cpg.world_models.binding.conventions import describe
-from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
 
 OTHER_ANSWER = (
     "the model answers otherwise in a worker than in this process. Keep all that it depends on in "

@@ -8,10 +8,10 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.replay import replay
 from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.machine.fingerprint import fingerprint
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics, bind
-from pytest_cpg.world_models.binding.fingerprint import fingerprint
 from pytest_cpg.world_models.checkpoints.stable_worldmodel import StableWorldModel
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
+from pytest_cpg.machine.fingerprint import fingerprint, source_of
 
 FACTOR = 2.0
 
@@ -86,7 +86,7 @@ import sys
 
 sys.path.insert(0, {folder!r})
 from mine import Net
-from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
+from pytest_cpg.machine.fingerprint import fingerprint, source_of
 
 print(fingerprint(Net(2)))
 """
@@ -143,7 +143,7 @@ def test_whatever_a_class_holds_is_in_it():
 
 TORCH = """
 import torch
-from pytest_cpg.world_models.binding.fingerprint import fingerprint, source_of
+from pytest_cpg.machine.fingerprint import fingerprint, source_of
 
 for seed, change in {networks}:
     torch.manual_seed(seed)
@@ -202,7 +202,7 @@ def test_all_code_and_class_state_of_a_model_is_in_it(tmp_path):
             (tmp_path / f"{name}.py").write_text(values.get(name, code), encoding="utf-8")
         code = (
             f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import base, helper, mine; "
-            "from pytest_cpg.world_models.binding.fingerprint import fingerprint; "
+            "from pytest_cpg.machine.fingerprint import fingerprint; "
             "print(fingerprint(mine.changed()))"
         )
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
