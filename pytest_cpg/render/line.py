@@ -21,7 +21,7 @@ COLOURS = {
 # These rows look the same in every table; others have the colour of the verdict.
 OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
 
-_DEEPER = "    "
+_DEEPER, _HELD = "    ", "\x00"
 
 _BLOCKS, _DIGITS = "▁▂▃▄▅▆▇", "0123456789"
 
@@ -44,14 +44,16 @@ class Line(NamedTuple):
 
 def wrapped(text: str, width: int, lead: str = "", *, breaks_words: bool = True) -> list[str]:
     """Return a text in lines of this width: the first behind a lead, the others below it."""
-    return textwrap.wrap(
-        text,
+    lines = textwrap.wrap(
+        # A number stays beside its sign.
+        text.replace(" %", f"{_HELD}%"),
         width,
         initial_indent=lead,
         subsequent_indent=" " * len(lead),
         break_long_words=breaks_words,
         break_on_hyphens=False,
     )
+    return [line.replace(_HELD, " ") for line in lines]
 
 
 def command_lines(text: str, *, lead: str, width: int) -> list[str]:

@@ -11,13 +11,18 @@ from misreadings import conventions, misreading_in
 
 from pytest_cpg.contracts import FiniteActions
 from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.diagnosis.rereading import RandomPlans
+from pytest_cpg.gates.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.cause import cause_of
+from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.gates.presets import preset_planner
 from pytest_cpg.render.section import cause_lines
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.grids import two_room
+from pytest_cpg.world_models import OracleDynamics
 
 CONVENTIONS = conventions(perfect, Puck())
 # What is not off by a convention, whatever else it is off by.
@@ -199,6 +204,52 @@ def test_a_change_without_walls_is_told_as_the_change(seed):
     assert (found.name, found.is_decisive) == ("RETURNS THE CHANGE", True)
 
 
+def preset_gate(name, learned):
+    """Return the diagnosis of a built-in task's gate of its preset planner."""
+    design = Design(task=TASKS[name](), planner=preset_planner(name), episodes=50, seed=0)
+    oracle = OracleDynamics(design.task)
+    result = measure_gap(design, oracle=oracle, learned=learned)
+    return diagnose(design, oracle=oracle, learned=learned, result=result)
+
+
+@pytest.mark.parametrize(
+    ("learned", "name", "advice"),
+    [
+        (lambda o, a: 1.0 * a, "RETURNS THE CHANGE", "Return `o + model(o, a)`."),
+        (lambda o, a: o + a[:, ::-1], "ACTION ORDER", "Call `model(o, a[:, [1, 0]])`"),
+    ],
+)
+def test_a_reading_that_fits_exactly_is_told_although_walls_are_left(learned, name, advice):
+    found = preset_gate("maze", learned).misreading
+    assert (found.name, found.is_decisive) == (name, True)
+    assert found.recommendation.startswith(advice)
+    assert found.summary.endswith("not 100 %. The rest is another fault.")
+
+
+def wavy(observations, actions):
+    """Push the other way, and err by much of what a step changes and of what actions do."""
+    return perfect(observations, -actions) + 0.2 * np.sin(9 * (observations + np.tile(actions, 2)))
+
+
+def astray(observations, actions):
+    """Push the other way, and answer anything far away."""
+    is_far = np.abs(observations[:, :2]).max(axis=1, keepdims=True) > 4
+    return np.where(is_far, 50 * np.sin(1e3 * observations), perfect(observations, -actions))
+
+
+def test_a_sign_is_told_of_a_network_that_is_wrong_by_itself_where_choices_show_it():
+    found = misreading_in(Puck(), wavy)
+    assert (found.name, found.is_decisive) == ("ACTION SIGN", True)
+    assert re.search(r"fits \d+ true steps [234] times better", found.summary)
+
+
+def test_a_model_is_read_where_it_was_trained():
+    near = TrainingStates(RNG.uniform(-1, 1, (2000, 4)) * [4.0, 4.0, 1.0, 1.0])
+    at = np.concatenate([np.full((34, 4), [30.0, 0, 0, 0]), RNG.uniform(-1, 1, (30, 4))])
+    assert misreading_in(Puck(), astray, at=at) is None
+    assert misreading_in(Puck(), astray, at=at, trained=near).name == "ACTION SIGN"
+
+
 class Mirrored(OwnScore):
     """Pushes the other way, and has a score of its own."""
 
@@ -210,7 +261,14 @@ class Mirrored(OwnScore):
 def test_a_reading_is_rated_by_the_score_that_the_model_plans_with(goal, is_decisive):
     found = misreading_in(Puck(), Mirrored(goal=goal))
     assert (found.name, found.is_decisive) == ("ACTION SIGN", is_decisive)
-    assert ("lose 0.00" in found.summary) == is_decisive
+    assert ("lose 0 % of what a random plan loses, not 157 %" in found.summary) == is_decisive
+
+
+def test_walls_that_a_model_lacks_are_places_and_no_error_of_every_step():
+    found = preset_gate("maze", lambda o, a: o + a)
+    assert (found.cause, found.misreading) == (Cause.LOCAL_ERROR, None)
+    assert re.search(r"wrong at \d\d % of the places .*, and right in \d\d % of", found.summary)
+    assert found.recommendation.startswith("Replay a lost start")
 
 
 def test_moves_of_a_grid_that_are_mixed_up_are_told():
@@ -284,6 +342,7 @@ def test_a_reading_that_wins_nothing_back_is_not_named():
     regrets = iter([0.5, 0.46])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RandomPlans, "regret", lambda *_: next(regrets))
+        patch.setattr(RandomPlans, "off_at_first", lambda *_: 1.0)
         assert misreading_in(Puck(), CONVENTIONS["the change"].model) is None
 
 

@@ -61,6 +61,8 @@ class OneStep:
         The first per second.
     term : Term or None
         What the error consists of, if it has a simple form.
+    right : float
+        Share of the steps in which anything is done and happens that are right.
     lacks_transitions : bool
         The other two would be known with transitions of the training data.
     """
@@ -69,6 +71,7 @@ class OneStep:
     trained: Interval | None = None
     ratio: Interval | None = None
     term: Term | None = None
+    right: float = 0.0
     lacks_transitions: bool = False
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.gates.diagnosis import action_readings, answer_readings, question_readings
@@ -17,12 +18,14 @@ from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, TrueSteps, cen
 
 # Of what a step, or the choice of an action, changes: a nearer model needs no other reading.
 _LEAST_ERROR = 0.25
-# A reading has to make the error so many times smaller.
-_BETTER = 5.0
+# A reading has to make the error so many times smaller, and one that is seen by choices so many.
+BETTER, _FAINTLY_BETTER = 5.0, 2.0
 # And leave at most this, of the error of an answer that says that nothing happens.
 _MOST_LEFT = 0.75
 # What is nearer than this is right.
 EXACT = 1e-3
+# Tiers of readings that have no fitted numbers.
+_SIMPLE = 2
 # Nobody needs to know whether it is a million times.
 _MOST_TIMES = 1000
 
@@ -38,11 +41,23 @@ def reading_of(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Reading |
         return None
     for tier in _tiers(steps, asked, answers):
         best = min(filter(is_shown, tier), key=lambda reading: reading.read, default=None)
-        if best is not None and (found is None or _BETTER * max(best.read, EXACT) < found.read):
+        if best is not None and (found is None or BETTER * max(best.read, EXACT) < found.read):
             found = best
-        if found is not None and found.read <= _BETTER * EXACT:
+        if found is not None and found.read <= BETTER * EXACT:
             break
     return found
+
+
+def faint_reading_of(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Reading | None:
+    """Return the reading without fitted numbers that fits best, if it fits twice as well.
+
+    A network that is wrong by itself hides a convention. This one has to be shown by choices.
+    """
+    if not _is_off(answers, steps):
+        return None
+    simple = chain.from_iterable(islice(_tiers(steps, asked, answers), _SIMPLE))
+    shown = (reading for reading in simple if is_shown(reading, better=_FAINTLY_BETTER))
+    return min(shown, key=lambda reading: reading.read, default=None)
 
 
 def _is_off(answers: FloatArray, steps: TrueSteps) -> bool:
@@ -52,11 +67,11 @@ def _is_off(answers: FloatArray, steps: TrueSteps) -> bool:
     return off >= _LEAST_ERROR * still or of_actions >= _LEAST_ERROR
 
 
-def is_shown(reading: Reading) -> bool:
-    """Say whether a model is shown to be misread."""
+def is_shown(reading: Reading, *, better: float = BETTER) -> bool:
+    """Say whether a model is shown to be misread, by an error so many times smaller."""
     return (
         reading.as_is >= _LEAST_ERROR * reading.nothing
-        and reading.as_is >= _BETTER * reading.read
+        and reading.as_is >= better * reading.read
         and reading.read <= _MOST_LEFT * reading.nothing
         and reading.nothing > 0
     )
@@ -94,11 +109,14 @@ def worded(
     count = int(steps.moves.sum())
     claim = found.claim.format(fits=f"fits {count} true steps {often} times better")
     said = [f"{claim}: {found.meaning}."]
-    if regrets is not None and regrets[1] is not None:
+    as_is, read = regrets or (0.0, None)
+    if read is not None:
         said.append(
-            f"Read so, its choices lose {regrets[1]:.2f} of what a random plan loses, and not "
-            f"{regrets[0]:.2f}."
+            f"Read so, its choices lose {100 * read:.0f} % of what a random plan loses, not "
+            f"{100 * as_is:.0f} %."
         )
+        if read > as_is / 2:
+            said.append("The rest is another fault.")
     told = [found.advice]
     if not asked.takes_observations:
         told.append("Here `model(o, a)` is what is decoded after one action.")

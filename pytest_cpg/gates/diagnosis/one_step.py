@@ -17,6 +17,8 @@ from pytest_cpg.gates.diagnosis.answer_readings import vector
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.diagnosis.evidence import OneStep, Term
 from pytest_cpg.gates.diagnosis.losses import LEVEL, over_episodes, per_episode
+from pytest_cpg.gates.diagnosis.measures import CONTRAST
+from pytest_cpg.gates.diagnosis.repairs import WINDOW_ERROR
 from pytest_cpg.gates.diagnosis.rereading import actions_to_try, asked_of
 from pytest_cpg.gates.diagnosis.true_steps import Asked, centred
 from pytest_cpg.stats.ratios import fieller_interval
@@ -102,6 +104,7 @@ def one_step_of(
     found = OneStep(
         error=over_episodes(per_episode(errors, episodes)),
         term=term_of(wide),
+        right=_right(lead, errors, design.task.actions.idle),
         lacks_transitions=transitions is None and asked.takes_observations,
     )
     if transitions is None or not asked.takes_observations:
@@ -163,6 +166,17 @@ def _errors(predicted: FloatArray, true: FloatArray, unit: FloatArray) -> FloatA
     counts = np.isfinite(unit)
     off = (predicted - true)[..., counts] / unit[counts]
     return np.asarray(np.sqrt((off**2).mean(axis=-1)))
+
+
+def _right(steps: Steps, errors: FloatArray, idle: FloatArray) -> float:
+    """Return the share of errors [N, J] that are next to none, where anything is done and happens.
+
+    A network is nowhere that right. A model without walls is, where there are none.
+    """
+    begun = steps.begun[:, None]
+    happens = ((steps.after != begun) | (steps.answers != begun)).any(axis=-1)
+    counts = happens & (steps.actions != idle).any(axis=-1)
+    return float((errors[counts] < WINDOW_ERROR / CONTRAST).mean()) if counts.any() else 0.0
 
 
 def _errors_beside(asked: Asked, steps: Steps, transitions: Transitions) -> FloatArray:

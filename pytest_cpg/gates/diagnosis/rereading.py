@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,13 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.diagnosis import Misreading
 from pytest_cpg.gates.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.diagnosis.losses import LEAST_REGRET
-from pytest_cpg.gates.diagnosis.misreadings import EXACT, reading_of, worded
+from pytest_cpg.gates.diagnosis.misreadings import (
+    BETTER,
+    EXACT,
+    faint_reading_of,
+    reading_of,
+    worded,
+)
 from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps
 from pytest_cpg.planners.objective import objective_of, rate
 from pytest_cpg.world_models import BoundModel
@@ -39,8 +46,33 @@ _HELD = 10
 # Random plans of each state that are chosen from.
 _PLANS = 16
 # With a reading that leaves more of what choices lose, it is not what they lose by. One that fits
-# exactly is right: what it leaves more may be another fault, such as walls that are missing.
-_MOST_LEFT, _MOST_LEFT_BY_EXACT = 0.75, 0.9
+# less clearly has to leave as little as the second.
+_MOST_LEFT, _MOST_LEFT_BY_CHOICE = 0.75, 0.25
+
+
+class _Choices(NamedTuple):
+    """What choices among random plans lose, by what a model predicts as it is and read otherwise.
+
+    Attributes
+    ----------
+    as_is, read : float
+        Of what a random plan loses; None for the latter where nothing makes the step another.
+    mends_score : bool
+        The score of a single step is off as it is, and many times less when read otherwise.
+    """
+
+    as_is: float
+    read: float | None
+    mends_score: bool
+
+    @property
+    def lose(self) -> bool:
+        """Whether as it is enough is lost to matter."""
+        return self.as_is > LEAST_REGRET
+
+    def are_mended(self, most_left: float) -> bool:
+        """Say whether choices lose, and by a reading that leaves so much of it lose no more."""
+        return self.lose and (self.read is None or self.read <= most_left * self.as_is)
 
 
 def misread(
@@ -64,8 +96,8 @@ def misread(
 def _misread(
     design: Design, learned: BoundModel, decisions: Decisions, trained: TrainingStates | str
 ) -> Misreading | None:
-    count = len(decisions.rows)
-    decisions = decisions.take(np.linspace(0, count - 1, min(count, _STATES)).round().astype(int))
+    places = _evenly(decisions, np.arange(len(decisions.rows)))
+    decisions = _within(trained, design.task, decisions)
     steps, known = _true_steps(design, decisions, trained)
     asked = asked_of(learned, decisions.latents[known], steps.observations)
     if asked is None or len(known) < _FEWEST:
@@ -74,43 +106,63 @@ def _misread(
     plans = steps.actions.reshape(len(rows), 1, -1)
     answers = asked.answers(rows, plans).reshape(steps.after.shape)
     reading = reading_of(steps, asked, answers)
+    is_clear = reading is not None
+    if reading is None:
+        reading = faint_reading_of(steps, asked, answers)
     if reading is None:
         return None
     # Where states are rated, and not what is observed of them, predictions are not.
     if has(design.task, StateScore):
-        return worded(reading, steps, asked, regrets=None)
-    random = RandomPlans(design, decisions.take(known))
-    regrets = _regrets(random, asked, reading, design.task.score)
-    most_left = _MOST_LEFT_BY_EXACT if reading.read <= EXACT else _MOST_LEFT
-    if regrets[0] > LEAST_REGRET and not _wins_back(regrets, most_left):
+        return worded(reading, steps, asked, regrets=None) if is_clear else None
+    asked_there = asked_of(learned, places.latents, design.task.observe(places.states))
+    if asked_there is None:
         return None
-    if learned.rates and _wins_back(regrets, most_left):
+    random = RandomPlans(design, places)
+    choices = _choices(random, asked_there, reading, design.task.score)
+    if not is_clear and (choices.read is None or not choices.are_mended(_MOST_LEFT_BY_CHOICE)):
+        return None
+    # One that fits exactly is right. What it leaves is another fault, such as missing walls.
+    is_right = reading.read <= EXACT and choices.mends_score
+    is_decisive = choices.are_mended(_MOST_LEFT) or (choices.lose and is_right)
+    if choices.lose and not is_decisive:
+        return None
+    if learned.rates and is_decisive:
         # What is read rightly may still be rated wrongly.
-        most_left = _MOST_LEFT
         is_rated = asked.takes_observations and decisions.latents.shape[1] == len(steps.mean)
-        regrets = (
-            _regrets(random, asked, reading, learned.score) if is_rated else (regrets[0], None)
+        choices = (
+            _choices(random, asked_there, reading, learned.score)
+            if is_rated
+            else choices._replace(read=None)
         )
-    is_decisive = _wins_back(regrets, most_left)
-    return worded(reading, steps, asked, regrets=regrets if is_decisive else None)
+        is_decisive = choices.are_mended(_MOST_LEFT)
+    return worded(reading, steps, asked, regrets=choices[:2] if is_decisive else None)
 
 
-def _wins_back(regrets: tuple[float, float | None], most_left: float) -> bool:
-    """Say whether choices lose by how a model is read, of regrets as `_regrets` returns them."""
-    as_is, read = regrets
-    return as_is > LEAST_REGRET and (read is None or read <= most_left * as_is)
+def _within(trained: TrainingStates | str, task: Task, decisions: Decisions) -> Decisions:
+    """Return some of the decisions within the training data, or of all if these are too few.
+
+    Outside of it a network is wrong in any way, however it is read.
+    """
+    rows = np.arange(len(decisions.rows))
+    if not isinstance(trained, str):
+        inside = np.flatnonzero(trained.distances(task.observe(decisions.states)) <= 1)
+        rows = inside if len(inside) >= _FEWEST else rows
+    return _evenly(decisions, rows)
 
 
-def _regrets(
+def _evenly(decisions: Decisions, rows: IntArray) -> Decisions:
+    """Return some of these decisions, from the first to the last."""
+    places = np.linspace(0, len(rows) - 1, min(len(rows), _STATES)).round().astype(int)
+    return decisions.take(rows[places])
+
+
+def _choices(
     random: RandomPlans,
     asked: Asked,
     reading: Reading,
     score: Callable[[FloatArray], FloatArray],
-) -> tuple[float, float | None]:
-    """Return the regret of choices by what the model predicts as it is, and read otherwise.
-
-    None for the latter where nothing makes the model's step another. ``score`` rates observations.
-    """
+) -> _Choices:
+    """Return what choices lose by a score of what is observed, with and without a reading."""
 
     def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
         return asked.answers(random.rows, actions[:, None], observations)[:, 0]
@@ -119,13 +171,18 @@ def _regrets(
         del observations
         return asked.answers(random.rows, plans)
 
-    def regret(way: Callable[[Step], Step]) -> float:
+    def predicted(way: Callable[[Step], Step]) -> FloatArray:
         # Step by step where it can be: what is wrong along a plan alone is no misread step.
         if asked.takes_observations:
-            return random.regret(random.followed(way(step)), score)
-        return random.regret(way(decoded)(random.plans, random.plans), score)
+            return random.followed(way(step))
+        return way(decoded)(random.plans, random.plans)
 
-    return regret(lambda model: model), None if reading.mended is None else regret(reading.mended)
+    as_is = predicted(lambda model: model)
+    if reading.mended is None:
+        return _Choices(random.regret(as_is, score), None, mends_score=False)
+    read = predicted(reading.mended)
+    off, left = (random.off_at_first(observed, score) for observed in (as_is, read))
+    return _Choices(random.regret(as_is, score), random.regret(read, score), off > BETTER * left)
 
 
 def _true_steps(
@@ -230,8 +287,8 @@ class RandomPlans:
         self.plans: FloatArray = drawn.reshape(len(self.rows), *drawn.shape[2:])
         states = np.ascontiguousarray(decisions.states[self.rows])
         self._begun = design.task.observe(states)
-        true = design.task.observe(design.task.rollout(states, self.plans))
-        self._true = self._costs(true, design.task.score)
+        self._reached = design.task.observe(design.task.rollout(states, self.plans))
+        self._true = self._costs(self._reached, design.task.score)
 
     def followed(self, step: Step) -> FloatArray:
         """Return what a step predicts along the plans, one after the other: [B, H, O]."""
@@ -252,6 +309,20 @@ class RandomPlans:
         chance = (true.mean(axis=1) - best).sum()
         # Rounding may leave a part in 1e16 below 0.
         return max(0.0, float((chosen - best).sum() / chance)) if chance > 0 else 0.0
+
+    def off_at_first(
+        self, predicted: FloatArray, score: Callable[[FloatArray], FloatArray]
+    ) -> float:
+        """Return by how much a score of predictions [B, H, O] is off at most in three of four.
+
+        After the first step of a plan, where that changes anything.
+        """
+        true, answers = self._reached[:, 0], predicted[:, 0]
+        counts = np.isfinite(true).all(axis=1) & (true != self._begun).any(axis=1)
+        if not counts.any():
+            return 0.0
+        off = np.abs(score(answers[counts]) - score(true[counts]))
+        return float(np.percentile(np.where(np.isfinite(off), off, np.inf), 75))
 
     def _costs(
         self, observations: FloatArray, score: Callable[[FloatArray], FloatArray]

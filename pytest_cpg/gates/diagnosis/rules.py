@@ -147,6 +147,8 @@ def _of_steps(one_step: OneStep | None) -> Cause:
         return Cause.ONE_STEP_ERROR
     if one_step.term is not None:
         return Cause.DYNAMICS_BIAS
+    if one_step.right > LEAST_RIGHT:
+        return Cause.LOCAL_ERROR
     if one_step.ratio is None:
         return Cause.ONE_STEP_ERROR
     # One of the two it is: the nearer one is told, as the first thing to try.

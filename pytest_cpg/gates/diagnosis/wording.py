@@ -19,9 +19,9 @@ from pytest_cpg.stats import Interval, Verdict
 
 _MEANINGS = {
     Cause.ACTION_BLIND: "the model hardly answers to actions: its predictions of different plans "
-    "are {response} times as far apart as the truth.",
-    Cause.NOISE: "the noise that the model draws decides: without it the model wins back {noise} "
-    "of its loss.",
+    "lie {response} as far apart as in truth.",
+    Cause.NOISE: "the noise that the model draws decides: without it {noise} of the loss "
+    "disappears.",
     Cause.SCORE_HEAD: "the score is at fault: {scoring}.",
     Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. "
     "There, predictions {window} steps ahead are off by {outside_error} times the effect of a "
@@ -34,17 +34,19 @@ _MEANINGS = {
     Cause.UNDERFIT: "single steps are off by {one_step} of what a step changes where plans lead, "
     "and by {trained} already on the training data beside them: that was not learned.",
     Cause.ONE_STEP_ERROR: "predictions {window} steps ahead are off by {window_error} times the "
-    "effect of a plan. With true steps the model wins back {places} of its loss.",
-    Cause.LOCAL_ERROR: "the model is wrong in {bad_windows} of the places that plans lead through"
-    "{others}. With true steps in the wrong ones it wins back {places} of its loss.",
+    "effect of a plan. With true steps {places} of the loss disappears.",
+    Cause.LOCAL_ERROR: "the model is wrong at {bad_windows} of the places that plans lead through"
+    "{others}. With true steps at the wrong ones {places} of the loss disappears.",
     Cause.EXPLOITATION: "the planner finds what only the model believes: with the truth where most "
-    "is promised the model wins back {promises} of its loss.",
+    "is promised {promises} of the loss disappears.",
     Cause.COMPOUNDING_ERROR: "small errors grow: predictions {window} steps ahead are off by "
-    "{window_error} times the effect of a plan. Led back to the truth every {window} steps, the "
-    "model wins back {restarts} of its loss.",
+    "{window_error} times the effect of a plan. With the truth every {window} steps {restarts} of "
+    "the loss disappears.",
     Cause.PLANNER: "with four times the search the oracle solves {solved} of {tried} starts that "
     "it had failed: the planner looks at too little.",
 }
+# Of the measures, what is a share of something.
+_SHARES = frozenset(("regret", "bad_windows", "outside", "response", "blind"))
 # What is the truth, by its name in `WonBack`.
 _PARTS = {
     "dynamics": "won back with the true dynamics",
@@ -57,11 +59,11 @@ _NO_GAP = "The verdict is {verdict}, so there is no gap of the model to explain.
 _NO_HEADROOM = "More search is not shown to help: {headroom}."
 _NO_LOSS = (
     "The model's choices lose {regret} of what a random plan loses, not shown to be more than "
-    "{least:g}, and its ranking is not shown to be bad: this does not explain the gap."
+    "{least}, and its ranking is not shown to be bad: this does not explain the gap."
 )
 _UNEXPLAINED = (
     "The model's choices lose {regret} of what a random plan loses, but no single cause is shown "
-    "to win most of it back."
+    "to explain most of it."
 )
 _TOO_FEW = "Only {count} episodes were asked about, and {fewest} are needed to name a cause."
 _ALIKE = (
@@ -111,8 +113,9 @@ def diagnosis_of(
         if by_task is not None and causes[:1] == (Cause.SCORE_HEAD,):
             second = words | _words(by_task, scoring_share)
         said = f"{_unexplained(found, words, len(episodes))} {_LOOK}"
+        beside = _beside(found, causes).format(**words)
     else:
-        said = _NO_GAP.format(verdict=verdict.value)
+        said, beside = _NO_GAP.format(verdict=verdict.value), ""
     advice = " ".join(
         advice_on(
             cause,
@@ -129,7 +132,7 @@ def diagnosis_of(
             said,
             advice,
             second=second,
-            beside=_beside(found, causes).format(**words),
+            beside=beside,
         ),
         measures=(*_table(found, evidence), planner),
         episodes=episodes,
@@ -177,14 +180,14 @@ def _told(
 def _beside(found: Measures, causes: tuple[Cause, ...]) -> str:
     """Return what else was measured to be bad, and why it is not the cause."""
     is_bad = rules.is_above(found.outside, rules.LEAST_OUTSIDE)
-    return _LEFT_DATA if is_bad and causes and Cause.COVERAGE not in causes else ""
+    return _LEFT_DATA if is_bad and Cause.COVERAGE not in causes else ""
 
 
 def _unexplained(found: Measures, words: dict[str, str], count: int) -> str:
     if found.won is not None:
         return _UNEXPLAINED.format(**words)
     if found.regret is not None:
-        return _NO_LOSS.format(least=LEAST_REGRET, **words)
+        return _NO_LOSS.format(least=_share(LEAST_REGRET), **words)
     if count >= FEWEST_EPISODES:
         return _ALIKE
     return _TOO_FEW.format(count=count, fewest=FEWEST_EPISODES)
@@ -197,20 +200,25 @@ def _words(found: Measures, scoring_share: Interval | None) -> dict[str, str]:
         if isinstance(interval := getattr(found, name), Interval | None)
     }
     numbers = {
-        name: "unknown" if interval is None else f"{interval.estimate:.2f}"
-        for name, interval in {**intervals, **(found.won.shares if found.won else {})}.items()
+        name: _number(interval, is_share=name in _SHARES) for name, interval in intervals.items()
     }
+    for name, interval in (found.won.shares if found.won else {}).items():
+        # Of an estimate by Fieller, which knows no bounds.
+        numbers[name] = _share(min(1.0, max(0.0, interval.estimate)))
     inside, within = "no state lies inside", "few lie inside to compare with"
     if found.inside_error is not None:
-        inside = f"inside, by {found.inside_error.estimate:.2f}"
-        within = f"{WINDOW} steps inside are off by {found.inside_error.estimate:.2f}, too"
+        inside = f"inside, by {numbers['inside_error']}"
+        within = (
+            f"{WINDOW} steps are off by {numbers['inside_error']} times the effect of a plan "
+            f"inside, and by {numbers['outside_error']} outside"
+        )
     steps = "fewer steps" if found.lost_at is None else f"fewer than {found.lost_at} steps"
     return {
         **numbers,
         **_words_of_step(found.one_step),
         "steps": f"{steps} ahead",
         "inside": inside,
-        "others": ", and right in the others" if rules.has_contrast(found) else "",
+        "others": _others(found),
         "scoring": _scoring(scoring_share).format(**{"dynamics": "unknown", **numbers}),
         "within": within,
         "limit": f"{_limit(found):g}",
@@ -218,22 +226,45 @@ def _words(found: Measures, scoring_share: Interval | None) -> dict[str, str]:
     }
 
 
+def _others(found: Measures) -> str:
+    if rules.has_contrast(found):
+        return ", and right at the others"
+    right = 0.0 if found.one_step is None else found.one_step.right
+    return f", and right in {_share(right)} of single steps" if right > rules.LEAST_RIGHT else ""
+
+
+def _number(interval: Interval | None, *, is_share: bool) -> str:
+    if interval is None:
+        return "unknown"
+    if is_share:
+        return _share(interval.estimate)
+    return f"{interval.estimate:.0f}" if interval.estimate >= 10 else f"{interval.estimate:.2f}"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
 def _scoring(share: Interval | None) -> str:
     """Return what shows a score to be at fault: the third arm, or which plans it prefers."""
     if share is not None and rules.is_above(share, MOST):
-        return f"true dynamics, rated by the model, still lose {share.estimate:.2f} of the gap"
-    return "with the true dynamics the model wins back only {dynamics} of its loss"
+        return f"true dynamics, rated by the model, still lose {_share(share.estimate)} of the gap"
+    return "with the true dynamics only {dynamics} of the loss disappears"
 
 
 def _words_of_step(one_step: OneStep | None) -> dict[str, str]:
     if one_step is None:
         return {}
     term = one_step.term or Term(name="", claim="", advice="", left=1.0)
-    numbers = {"one_step": one_step.error, "trained": one_step.trained, "times": one_step.ratio}
     return {
-        name: "unknown" if interval is None else f"{interval.estimate:.2g}"
-        for name, interval in numbers.items()
-    } | {"term": term.name, "claim": term.claim, "left": f"{term.left:.0%}", "look": term.advice}
+        "one_step": _number(one_step.error, is_share=True),
+        "trained": _number(one_step.trained, is_share=True),
+        "times": _number(one_step.ratio, is_share=False),
+        "term": term.name,
+        "claim": term.claim,
+        "left": _share(term.left),
+        "look": term.advice,
+    }
 
 
 def _words_of_planner(headroom: Headroom | None, oracle_rate: Interval) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from pytest_cpg.gates import card
 from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Measure
 from pytest_cpg.gates.diagnosis.evidence import WINDOW
@@ -11,18 +13,18 @@ _TITLE = "Why the gap is there"
 # What every terminal shows; the others stand in the files, and where they are the cause.
 _MAIN = ("regret", "ranking", f"{WINDOW} steps", "coverage")
 _OF_CAUSE = {
-    Cause.ACTION_BLIND: "response",
-    Cause.NOISE: "noise",
-    Cause.SCORE_HEAD: "dynamics",
-    Cause.COVERAGE: "places",
-    Cause.DYNAMICS_BIAS: "places",
-    Cause.TOO_LITTLE_DATA: "one step",
-    Cause.UNDERFIT: "one step",
-    Cause.ONE_STEP_ERROR: "places",
-    Cause.LOCAL_ERROR: "places",
-    Cause.EXPLOITATION: "promises",
-    Cause.COMPOUNDING_ERROR: "restarts",
-    Cause.PLANNER: "planner",
+    Cause.ACTION_BLIND: ("response",),
+    Cause.NOISE: ("noise",),
+    Cause.SCORE_HEAD: ("dynamics",),
+    Cause.COVERAGE: ("places",),
+    Cause.DYNAMICS_BIAS: ("places",),
+    Cause.TOO_LITTLE_DATA: ("one step", "trained"),
+    Cause.UNDERFIT: ("one step", "trained"),
+    Cause.ONE_STEP_ERROR: ("places",),
+    Cause.LOCAL_ERROR: ("places",),
+    Cause.EXPLOITATION: ("promises",),
+    Cause.COMPOUNDING_ERROR: ("restarts",),
+    Cause.PLANNER: ("planner",),
 }
 
 
@@ -32,7 +34,8 @@ def cause_of(diagnosis: Diagnosis) -> card.Cause:
     The numbers of a model that is misread are not its own, and left to the files.
     """
     named = diagnosis.named or "no cause named"
-    main = (*_MAIN, *(_OF_CAUSE.get(one, "") for one in (diagnosis.cause, diagnosis.second)))
+    causes = (diagnosis.cause, diagnosis.second)
+    main = (*_MAIN, *chain.from_iterable(_OF_CAUSE.get(cause, ()) for cause in causes))
     if diagnosis.misreading is not None and diagnosis.is_misread:
         named, main = diagnosis.misreading.name, ()
     text, advice = _sentences(diagnosis)
