@@ -14,8 +14,8 @@ from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.tasks.control.clock import CLOCK
 from pytest_cpg.tasks.control.formula_task import ControlTask, control_task
+from pytest_cpg.tasks.control.simulator import CLOCK
 from pytest_cpg.world_models import OracleDynamics, bind, inference
 
 EPISODES, CANDIDATES, HORIZON = 50, 50, 15

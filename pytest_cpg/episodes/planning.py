@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, CpgError, FloatArray, IntArray, Planner, Plans
+from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm import Latency
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.warm_starts import WarmStarts
 from pytest_cpg.world_models import BoundModel
 
 # The states [B, S] of some rows [B], as the planner sees them.
@@ -46,13 +46,19 @@ class Planning:
         self._latents: FloatArray | None = None
         self._confidences: FloatArray | None = None
         self.plans, self.model_steps = (np.zeros(len(episodes), dtype=np.int64) for _ in range(2))
-        self._warm_starts = WarmStarts(self._planner, len(episodes))
+        # What the next plan of each begins from, [N, ...]: None until a first plan, and always of
+        # a planner that is not warm started.
+        self._memory: FloatArray | None = None
+        self._is_warm_started = is_warm_started(self._planner)
         self._wall: list[float] = []
         self._cpu: list[float] = []
 
     def groups(self, active: IntArray) -> list[IntArray]:
-        """Divide rows into those that plan at once."""
-        return self._warm_starts.groups(active, self.plans)
+        """Divide rows into those that plan at once: first plans have nothing to begin from."""
+        if not self._is_warm_started:
+            return [active]
+        is_first = self.plans[active] == 0
+        return [rows for rows in (active[is_first], active[~is_first]) if rows.size]
 
     def plan(self, active: IntArray, steps: IntArray, see: Sight) -> Plans:
         """Plan for these rows, timed and checked; episodes have taken so many steps [N]."""
@@ -62,11 +68,15 @@ class Planning:
         noise = [self._noise[row] for row in active] if self._noise else []
         self._imagination.plans_for(self._episodes[active], steps[active], noise)
         rngs = [self._rngs[row] for row in active]
-        warm = self._warm_starts.keywords(active, self.plans)
+        warm: dict[str, Any] = {}
+        if self._is_warm_started:
+            begun = None if not self.plans[active[0]] else self._memory
+            warm["memory"] = None if begun is None else np.take(begun, active, axis=0)
         plan = self._planner.plan(self._imagination, latents, rngs, remaining, **warm)
         plans = Plans(*plan)
         _check_plans(self._planner, plans, self._task.actions, remaining)
-        self._warm_starts.keep(plans.memory, active)
+        if self._is_warm_started:
+            self._keep(plans.memory, active)
         self._wall.append((time.perf_counter() - wall_start) / active.size)
         self._cpu.append((time.process_time() - cpu_start) / active.size)
         self.plans[active] += 1
@@ -105,6 +115,25 @@ class Planning:
             "latency_ms": Latency.of(1e3 * np.array(self._wall)),
             "cpu_ms": Latency.of(1e3 * np.array(self._cpu)),
         }
+
+    def _keep(self, memory: FloatArray | None, rows: IntArray) -> None:
+        """Keep what was returned for these rows, or raise CpgError for what cannot be kept."""
+        shape = () if memory is None else np.shape(memory)
+        row = shape[1:] if self._memory is None else self._memory.shape[1:]
+        if memory is None or shape != (len(rows), *row):
+            raise CpgError(
+                f"planner {self._planner.name!r} is warm started and returned memory of shape "
+                f"{shape} for {len(rows)} episodes; return one row an episode, of one shape in "
+                f"every plan, in Plans(..., memory=)."
+            )
+        if not np.isfinite(memory).all():
+            raise CpgError(
+                f"planner {self._planner.name!r} returned memory that is not finite; keep only "
+                f"what its next plan can begin from."
+            )
+        if self._memory is None:
+            self._memory = np.zeros((len(self._episodes), *row))
+        self._memory[rows] = memory
 
     def _latents_of(self, active: IntArray, steps: IntArray, see: Sight) -> FloatArray:
         """Encode these rows, but for those whose latents are carried from step to step."""

@@ -5,15 +5,13 @@ from types import MappingProxyType
 
 from pytest_cpg.contracts import PlannerFactory
 from pytest_cpg.planners.candidates import cut_at_best, score_plans
-from pytest_cpg.planners.cem import CEM
-from pytest_cpg.planners.chance import Chance
+from pytest_cpg.planners.cem import CEM, ICEM
 from pytest_cpg.planners.cost import rollout_steps_per_plan, widened
 from pytest_cpg.planners.gradient import GradientMPC
-from pytest_cpg.planners.icem import ICEM
 from pytest_cpg.planners.mppi import MPPI, tdmpc2
 from pytest_cpg.planners.objective import rate
 from pytest_cpg.planners.policy_guided import PolicyGuided
-from pytest_cpg.planners.random_shooting import RandomShooting
+from pytest_cpg.planners.random_shooting import Chance, RandomShooting
 from pytest_cpg.planners.tree import BeamSearch, Greedy
 
 __all__ = [

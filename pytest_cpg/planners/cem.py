@@ -1,4 +1,4 @@
-"""Cross-entropy method: sample plans, refit the sampling distribution to the best, repeat."""
+"""Cross-entropy method and iCEM: sample plans, refit their distribution to the best, repeat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
 from pytest_cpg.planners.candidates import BestPlans, take
-from pytest_cpg.planners.distributions import Spread, plan_distribution
+from pytest_cpg.planners.distributions import Spread, plan_distribution, shift
 from pytest_cpg.planners.objective import Choice
 from pytest_cpg.planners.settings import Objective, Ties, check_settings, written
 
@@ -92,3 +92,103 @@ class CEM:
             distribution.fit(take(plans, ranking[:, : self.elites]))
         kept = distribution.shifted(chosen.lengths) if self.warm_start else None
         return Plans(chosen.actions, chosen.lengths, memory=kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ICEM:
+    """Improved cross-entropy method (Pinneri et al., CoRL 2020, algorithm 1).
+
+    Kept elites and the mean take the place of drawn plans, where the paper adds them: every
+    iteration imagines exactly as many plans as it says, with and without a warm start. Plans over
+    a finite set are drawn by the ranks of coloured noise, so that actions last.
+
+    Attributes
+    ----------
+    iterations, samples, elites : int
+        Rounds, plans in the first of them, and plans that each next one is fitted to.
+    decay : float
+        At least 1: a round has the samples of the last one divided by it, and twice the elites at
+        least.
+    colour : float
+        Exponent of the noise's power spectrum; see `draw_noise`.
+    keep : float
+        Share in [0, 1] of the elites that are candidates again, in the next round and, shifted by
+        what was executed, in the next plan.
+    initial_deviation : float
+        Of a box, in halves of its width.
+    smoothing : float
+        As in `CEM`.
+    objective, execute
+        See `rate`.
+    """
+
+    iterations: int = 3
+    samples: int = 32
+    elites: int = 6
+    horizon: int = 15
+    decay: float = 1.25
+    colour: float = 2.0
+    keep: float = 0.3
+    initial_deviation: float = 0.5
+    smoothing: float = 0.1
+    objective: Objective = "sum"
+    execute: int | None = 1
+    name: ClassVar[str] = "icem"
+    is_warm_started: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if 2 * self.elites > self.samples:
+            raise ValueError(
+                f"elites must not exceed half of samples {self.samples}, got {self.elites}"
+            )
+
+    def plan(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        rngs: Sequence[np.random.Generator],
+        remaining: IntArray,
+        memory: FloatArray | None = None,
+    ) -> Plans:
+        """Plan for ``N`` episodes; see `Planner.plan`."""
+        count, size = len(latents), world_model.actions.size
+        kept_count = round(self.keep * self.elites)
+        kept_shape = (count, kept_count, self.horizon, size)
+        begun: FloatArray | None = None
+        kept: FloatArray = np.empty((count, 0, *kept_shape[2:]))
+        if memory is not None:
+            cut = memory.shape[1] - int(np.prod(kept_shape[1:]))
+            begun = memory[:, :cut].reshape(count, self.horizon, -1)
+            kept = memory[:, cut:].reshape(kept_shape)
+        spread = Spread(
+            horizon=self.horizon,
+            smoothing=self.smoothing,
+            initial=self.initial_deviation,
+            colour=self.colour,
+        )
+        distribution = plan_distribution(world_model.actions, spread, count, begun)
+        chosen = BestPlans(count, self.horizon, size)
+        for iteration in range(self.iterations):
+            candidates = [kept]
+            if iteration == self.iterations - 1:
+                candidates.append(distribution.mode[:, None])
+            known = sum(part.shape[1] for part in candidates)
+            drawn = distribution.draw(rngs, self._samples_of(iteration) - known)
+            plans = np.concatenate([*candidates, drawn], axis=1)
+            costs, lengths = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
+            ranking = chosen.offer(plans, costs, lengths)
+            kept = take(plans, ranking[:, :kept_count])
+            distribution.fit(take(plans, ranking[:, : self.elites]))
+        tails = world_model.actions.sample(rngs, kept_shape[1:3])
+        after = [shift(kept[:, k], chosen.lengths, tails[:, k]) for k in range(kept_count)]
+        parts = [distribution.shifted(chosen.lengths), *after]
+        return Plans(
+            chosen.actions,
+            chosen.lengths,
+            memory=np.concatenate([part.reshape(count, -1) for part in parts], axis=1),
+        )
+
+    def _samples_of(self, iteration: int) -> int:
+        """Count the plans of a round, kept ones included."""
+        return max(int(self.samples * self.decay**-iteration), 2 * self.elites)

@@ -1,4 +1,4 @@
-"""Random shooting: imagine random plans, execute the best one up to its best step."""
+"""Random shooting, the best of random plans; and chance, which every planner must beat."""
 
 from __future__ import annotations
 
@@ -47,3 +47,29 @@ class RandomShooting:
         plans = world_model.actions.sample(rngs, (self.candidates, self.horizon))
         scores = score_plans(world_model, latents, plans)
         return cheapest(plans, *Choice.of(self).rate(scores, remaining))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """Uniform random actions; the world model is never asked.
+
+    Attributes
+    ----------
+    horizon : int
+        Actions drawn at a time. Blocks only save calls: none of them looks at the world.
+    """
+
+    horizon: int = 25
+    name: ClassVar[str] = "chance"
+
+    def plan(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        rngs: Sequence[np.random.Generator],
+        remaining: IntArray,
+    ) -> Plans:
+        """Draw actions for ``N`` episodes; see `Planner.plan`."""
+        del latents
+        actions = world_model.actions.sample(rngs, (self.horizon,))
+        return Plans(actions, np.minimum(remaining, self.horizon))

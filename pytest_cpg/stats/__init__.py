@@ -13,7 +13,7 @@ from pytest_cpg.stats.bootstrap import (
 )
 from pytest_cpg.stats.calibration import Reliability, ReliabilityBin, reliability
 from pytest_cpg.stats.coverage_curves import OperatingPoints
-from pytest_cpg.stats.graded_answers import GradedAnswers
+from pytest_cpg.stats.graded_answers import GradedAnswers, SelectiveRisk, aurc
 from pytest_cpg.stats.intervals import Interval
 from pytest_cpg.stats.risk_coverage import (
     ANSWER_METRICS,
@@ -26,7 +26,6 @@ from pytest_cpg.stats.risk_coverage import (
     risk_intervals,
 )
 from pytest_cpg.stats.sampled import Sampled
-from pytest_cpg.stats.selective import SelectiveRisk, aurc
 from pytest_cpg.stats.verdicts import Verdict, judge_gap
 from pytest_cpg.stats.wilson import wilson_interval
 

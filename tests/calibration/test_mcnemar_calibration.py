@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value
+from pytest_cpg.stats.paired import exact_mcnemar_p_value
 
 pytestmark = pytest.mark.slow
 

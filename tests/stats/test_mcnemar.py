@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value, fewest_significant_losses
+from pytest_cpg.stats.paired import exact_mcnemar_p_value, fewest_significant_losses
 
 
 def test_exact_mcnemar_agrees_with_scipy_and_statsmodels():

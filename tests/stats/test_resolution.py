@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pytest_cpg.stats import Verdict, agresti_caffo_interval, judge_gap
 from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
 from pytest_cpg.stats.pairing import Pairs
-from pytest_cpg.stats.resolution import smallest_detectable_gap
+from pytest_cpg.stats.power import smallest_detectable_gap
 
 levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 

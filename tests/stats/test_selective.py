@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.selective import aurc
+from pytest_cpg.stats.graded_answers import aurc
 
 fifty = settings(max_examples=50)
 two_hundred = settings(max_examples=200)

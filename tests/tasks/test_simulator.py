@@ -11,7 +11,6 @@ import pytest
 mujoco = pytest.importorskip("mujoco")
 simulator = pytest.importorskip("pytest_cpg.tasks.control.simulator")
 
-from pytest_cpg.tasks.control import clock, stripping
 
 PENDULUM = """
 <mujoco>
@@ -241,9 +240,9 @@ def test_a_forked_process_gets_threads_of_its_own(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the clock may stay on")
 def test_the_clock_is_off_in_the_context_and_back_after_it():
     assert clock_ticks()
-    with clock.CLOCK.stopped():
+    with simulator.CLOCK.stopped():
         assert not clock_ticks()
-        with clock.CLOCK.stopped():
+        with simulator.CLOCK.stopped():
             assert not clock_ticks()
         assert not clock_ticks()
     assert clock_ticks()
@@ -253,7 +252,7 @@ def test_the_clock_is_back_after_an_error_and_after_every_call(pendulum):
     before = clock_ticks()
 
     def fail():
-        with clock.CLOCK.stopped(), clock.CLOCK.stopped():
+        with simulator.CLOCK.stopped(), simulator.CLOCK.stopped():
             raise RuntimeError("inside")
 
     with pytest.raises(RuntimeError, match="inside"):
@@ -270,8 +269,8 @@ def test_a_clock_that_cannot_be_found_stays_on(monkeypatch):
     def not_there(*_):
         raise OSError("no such library")
 
-    monkeypatch.setattr(clock.ctypes, "CDLL", not_there)
-    lost = clock.Clock()
+    monkeypatch.setattr(simulator.ctypes, "CDLL", not_there)
+    lost = simulator.Clock()
     before = clock_ticks()
     with lost.stopped():
         assert clock_ticks() == before
@@ -281,7 +280,7 @@ def test_a_clock_that_cannot_be_found_stays_on(monkeypatch):
 def test_a_stripped_model_moves_like_the_stock_one(integrator):
     xml = PENDULUM.format(integrator=integrator, contact="disable")
     stock = compiled(xml)
-    lean = stripping.strip_visuals(stock, xml, INCLUDES)
+    lean = simulator.strip_visuals(stock, xml, INCLUDES)
     assert (lean.ngeom, lean.nsite, lean.nlight, lean.ncam) == (0, 0, 0, 0)
     states, controls = random_batch(10, 100)
     expected, ahead = (
@@ -293,7 +292,7 @@ def test_a_stripped_model_moves_like_the_stock_one(integrator):
 def test_a_model_with_contacts_is_left_alone():
     xml = PENDULUM.format(integrator="Euler", contact="enable")
     stock = compiled(xml)
-    assert stripping.strip_visuals(stock, xml, INCLUDES) is stock
+    assert simulator.strip_visuals(stock, xml, INCLUDES) is stock
 
 
 @pytest.mark.parametrize(
@@ -309,4 +308,4 @@ def test_a_model_with_contacts_is_left_alone():
 def test_whatever_does_not_strip_cleanly_stays_stock(was, became):
     xml = PENDULUM.format(integrator="Euler", contact="disable")
     stock = compiled(xml)
-    assert stripping.strip_visuals(stock, xml.replace(was, became), INCLUDES) is stock
+    assert simulator.strip_visuals(stock, xml.replace(was, became), INCLUDES) is stock

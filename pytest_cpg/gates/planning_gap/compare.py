@@ -12,7 +12,7 @@ from pytest_cpg.gates.notation import with_ends
 from pytest_cpg.gates.planning_gap.accepted import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Interval, agresti_caffo_interval
-from pytest_cpg.stats.mcnemar import exact_mcnemar_p_value, fewest_significant_losses
+from pytest_cpg.stats.paired import exact_mcnemar_p_value, fewest_significant_losses
 from pytest_cpg.stats.returns import paired_mean_interval
 
 # Of one difference: a dozen lines.

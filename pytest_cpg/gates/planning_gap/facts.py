@@ -10,8 +10,7 @@ from pytest_cpg.gates.planning_gap.figures import starts_by_ending
 from pytest_cpg.gates.planning_gap.notation import WEIGHT_DIGITS, arm_name, recovery_text
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
-from pytest_cpg.stats.power import detectable_gap
-from pytest_cpg.stats.resolution import smallest_detectable_gap
+from pytest_cpg.stats.power import detectable_gap, smallest_detectable_gap
 
 # More looks than this are not worth their lines: the last one decided.
 _MOST_LOOKS = 8

@@ -212,7 +212,7 @@ def control_task(
 @cache
 def _stripped_model(domain: str, name: str) -> Any:
     """Return a model without what is only seen; to find one takes a third of a second."""
-    from pytest_cpg.tasks.control.stripping import strip_visuals
+    from pytest_cpg.tasks.control.simulator import strip_visuals
 
     suite = Suite(domain, name)
     return strip_visuals(suite.model, *suite.source())

@@ -15,7 +15,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.contracts import FloatArray
 from pytest_cpg.tasks.control.suite import Suite
 
 _PHYSICS = int(mujoco.mjtState.mjSTATE_FULLPHYSICS)
@@ -130,13 +130,6 @@ class Reference:
         }
         plain = {name: v for name, v in vars(environment.task).items() if isinstance(v, _PLAIN)}
         return Changes(changed, copy.deepcopy(plain))
-
-
-def seeds_of(column: FloatArray) -> Iterator[tuple[int, IntArray]]:
-    """Yield each seed of a column [B] and its rows; lost rows, without a seed, are no one's."""
-    known = np.flatnonzero(~np.isnan(column))
-    for seed in np.unique(column[known]):
-        yield int(seed), known[column[known] == seed]
 
 
 def _arrays(model: Any) -> Iterator[tuple[str, Any]]:

@@ -1,21 +1,65 @@
-"""Simulator: exact batched MuJoCo, a pure function of full physics states and controls."""
+"""Simulator: exact batched MuJoCo, a pure function of full physics states and controls.
+
+It runs without MuJoCo's clock, and a model without what is only seen moves alike in it.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
 import os
+import sys
 import threading
 import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import mujoco
 import numpy as np
 from mujoco.rollout import Rollout
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
-from pytest_cpg.tasks.control.clock import CLOCK
+
+
+class Clock:
+    """MuJoCo's C global ``mjcb_time``, which ``mujoco.set_mjcb_time(None)`` does not clear.
+
+    Its Python package installs one that takes nearly half of a small model's step.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._saved: int | None = None
+        # Looking through the bindings finds the library that they use; there may be others.
+        library = "mujoco.dll" if sys.platform == "win32" else mujoco._functions.__file__
+        try:
+            self._pointer = ctypes.c_void_p.in_dll(ctypes.CDLL(library), "mjcb_time")
+        except (OSError, ValueError):
+            self._pointer = ctypes.c_void_p()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Switch the clock off, in the whole process, while the context lasts.
+
+        Nothing else changes. Contexts may be nested; a clock that cannot be found stays on.
+        """
+        with self._lock:
+            if not self._users:
+                self._saved, self._pointer.value = self._pointer.value, None
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self._pointer.value = self._saved
+
+
+CLOCK = Clock()
 
 _MASSES = ("body_mass", "body_inertia")
 _FRICTIONS = (
@@ -278,3 +322,58 @@ def snapshot(model: mujoco.MjModel, data: mujoco.MjData) -> FloatArray:
     state = np.empty(mujoco.mj_stateSize(model, _PHYSICS | _WARMSTART))
     mujoco.mj_getState(model, data, state, _PHYSICS | _WARMSTART)
     return state
+
+
+def strip_visuals(model: mujoco.MjModel, xml: str, includes: Mapping[str, bytes]) -> mujoco.MjModel:
+    """Return a faster model with the same motion to the last bit, or the model itself.
+
+    What is only seen, and geoms where nothing can touch, cost a quarter of a small model's step.
+
+    Parameters
+    ----------
+    includes : mapping
+        Content of the files that the XML includes, by name.
+    """
+    untouchable = mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    if not model.opt.disableflags & untouchable:
+        return model
+    try:
+        lean = _compile_lean(model, xml, includes)
+    except (ValueError, TypeError, KeyError, AttributeError, mujoco.FatalError):
+        return model
+    return lean if _moves_alike(model, lean) else model
+
+
+def _compile_lean(model: mujoco.MjModel, xml: str, includes: Mapping[str, bytes]) -> mujoco.MjModel:
+    spec: Any = mujoco.MjSpec.from_string(xml, include=dict(includes))
+    for body in spec.bodies[1:]:
+        index = model.body(body.name).id
+        body.explicitinertial = True
+        body.mass, body.inertia = model.body_mass[index], model.body_inertia[index]
+        body.ipos, body.iquat = model.body_ipos[index], model.body_iquat[index]
+        body.fullinertia = np.full(6, np.nan)
+    for elements in (spec.lights, spec.cameras, spec.sites, spec.geoms):
+        for element in list(elements):
+            spec.delete(element)
+    lean = spec.compile()
+    lean.opt.disableflags = model.opt.disableflags
+    # The energy is only reported.
+    lean.opt.enableflags = model.opt.enableflags & ~int(mujoco.mjtEnableBit.mjENBL_ENERGY)
+    return lean
+
+
+def _moves_alike(model: mujoco.MjModel, other: mujoco.MjModel) -> bool:
+    """Compare two models bit for bit from random states, many of them beyond joint limits."""
+    sizes = [(m.nq, m.nv, m.na, m.nu, m.npluginstate, m.opt.timestep) for m in (model, other)]
+    if sizes[0] != sizes[1] or model.npluginstate:
+        return False
+    rng = np.random.default_rng(0)
+    simulators = [Simulator(m, threads=1) for m in (model, other)]
+    states: FloatArray = np.zeros((8, simulators[0].own_size))
+    states[:, 1:] = rng.uniform(-np.pi, np.pi, (len(states), states.shape[1] - 1))
+    for _ in range(25):
+        controls = rng.uniform(-1.5, 1.5, (len(states), model.nu))
+        states, others = (simulator.step(states, controls) for simulator in simulators)
+        if not np.array_equal(states, others):
+            return False
+    return True

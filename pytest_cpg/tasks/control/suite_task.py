@@ -6,7 +6,7 @@ is what dm_control's own code says, which looks at one state at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -177,10 +177,8 @@ class SuiteTask:
 
     def _episodes(self, rows: FloatArray) -> Any:
         """Yield each episode's seed, rows [R], physics [R, P] and sensors [R, F]."""
-        from pytest_cpg.tasks.control.reference import seeds_of
-
         simulator = self.simulator
-        for seed, own in seeds_of(rows[:, -1]):
+        for seed, own in _seeds_of(rows[:, -1]):
             sensed = rows[own, simulator.own_size : simulator.sensed_size]
             yield seed, own, rows[own, : simulator.physics_size], sensed
 
@@ -203,10 +201,8 @@ class SuiteTask:
         after: FloatArray,
     ) -> FloatArray:
         """Fill ``after``, the episodes that change the model one by one, the others at once."""
-        from pytest_cpg.tasks.control.reference import seeds_of
-
         others = np.ones(len(states), dtype=bool)
-        for seed, own in seeds_of(states[:, -1]):
+        for seed, own in _seeds_of(states[:, -1]):
             changes = self.reference.changes(seed)
             if changes.fields:
                 others[own] = False
@@ -262,3 +258,10 @@ def suite_task(domain: str, task: str, *, threads: int | None = None, **options:
         versions=MappingProxyType(suite_versions()),
         **options,
     )
+
+
+def _seeds_of(column: FloatArray) -> Iterator[tuple[int, IntArray]]:
+    """Yield each seed of a column [B] and its rows; lost rows, without a seed, are no one's."""
+    known = np.flatnonzero(~np.isnan(column))
+    for seed in np.unique(column[known]):
+        yield int(seed), known[column[known] == seed]

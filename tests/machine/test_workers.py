@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.machine import parcels
+from pytest_cpg.machine import workers
 
 
 @pytest.mark.parametrize("has_cloudpickle", [True, False])
@@ -13,22 +13,22 @@ def test_what_is_sent_arrives(has_cloudpickle, monkeypatch):
     if has_cloudpickle:
         pytest.importorskip("cloudpickle")
         factor = 3
-        assert parcels.load(parcels.dump(lambda x: factor * x, "it"))(2) == 6
+        assert workers.load(workers.dump(lambda x: factor * x, "it"))(2) == 6
     else:
         monkeypatch.setitem(sys.modules, "cloudpickle", None)
         with pytest.raises(ComponentError, match=r"it cannot be sent .* or install cloudpickle"):
-            parcels.dump(lambda: 0, "it")
-    assert parcels.load(parcels.dump([1, 2.5, "c"], "it")) == [1, 2.5, "c"]
+            workers.dump(lambda: 0, "it")
+    assert workers.load(workers.dump([1, 2.5, "c"], "it")) == [1, 2.5, "c"]
 
 
 def test_modules_are_found_where_the_sender_found_them(tmp_path, monkeypatch):
     (tmp_path / "sent_module.py").write_text("class Model:\n    size = 3\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     model = __import__("sent_module").Model()
-    data = parcels.dump(model, "it")
+    data = workers.dump(model, "it")
     code = (
-        "import pickle, sys; from pytest_cpg.machine import parcels; "
-        "print(parcels.load(pickle.load(sys.stdin.buffer)).size)"
+        "import pickle, sys; from pytest_cpg.machine import workers; "
+        "print(workers.load(pickle.load(sys.stdin.buffer)).size)"
     )
     sent = pickle.dumps(data)
     received = subprocess.run([sys.executable, "-c", code], input=sent, stdout=-1, check=True)
@@ -39,8 +39,8 @@ def test_a_module_that_is_not_found_is_named(tmp_path, monkeypatch):
     path = tmp_path / "lost_module.py"
     path.write_text("class Model:\n    size = 3\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    data = parcels.dump(__import__("lost_module").Model(), "it")
+    data = workers.dump(__import__("lost_module").Model(), "it")
     monkeypatch.delitem(sys.modules, "lost_module")
     path.unlink()
     with pytest.raises(ComponentError, match=r"cannot load what it was sent \(No module named"):
-        parcels.load(data)
+        workers.load(data)
