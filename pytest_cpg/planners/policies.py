@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,26 +11,19 @@ import numpy as np
 
 from pytest_cpg.contracts import (
     ActionSpace,
-    CpgError,
     Dynamics,
-    FiniteActions,
     FloatArray,
     Planner,
     Task,
 )
 from pytest_cpg.contracts.arrays import rolled_out
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.policy import Policy
-from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.planners.acting import noise_size_of
 
-# Relative, and of actions near 0: what the order of a sum may change.
-_ROUNDING = 1e-5
 # Products that OpenBLAS leaves to one thread. Its others wait by spinning, which takes processors
 # from the model that is asked next.
 _ONE_THREAD = 2**18
-# What policies that are compared may do in place of drawing their actions.
-_SEEDED = "Draw from the noise that a policy with noise_size is given, or return the mean"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,7 +111,9 @@ class TanhNetwork:
                 part = part @ weight + bias
                 np.tanh(part, out=part)
             values[first : first + rows] = part
-        return np.asarray(stretched(values, self.actions), dtype=np.float32)
+        if self.actions is not None:
+            values = self.actions.nearest(_stretched(values, self.actions))
+        return np.asarray(values, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +167,7 @@ class NoiseMixture:
             raise ValueError(f"share of noise must be from 0 to 1, got {self.share!r}")
         if not 0 < self.frequency < float("inf"):
             raise ValueError(f"frequency must be a positive number, got {self.frequency!r}")
-        if _noise_size(self.policy) is not None:
+        if noise_size_of(self.policy) is not None:
             raise ValueError(
                 f"{self.policy!r:.60} has a noise_size, and what is mixed sees no step and no "
                 f"noise: mix within its act(), of the noise that it is given"
@@ -189,7 +183,7 @@ class NoiseMixture:
         # A triangle wave of a uniform phase is uniform in [-1, 1].
         noise = 4 * np.abs(turns - np.floor(turns) - 0.5) - 1
         wanted = np.asarray(self.policy.act(observations), dtype=np.float64)
-        mixed = (1 - self.share) * wanted + self.share * _unsnapped(noise, self.actions)
+        mixed = (1 - self.share) * wanted + self.share * _stretched(noise, self.actions)
         return np.asarray(self.actions.nearest(mixed), dtype=np.float32)
 
 
@@ -258,156 +252,6 @@ class _SeenWorld:
         return latents
 
 
-def stretched(unit: FloatArray, space: ActionSpace | None) -> FloatArray:
-    """Return what numbers in [-1, 1] [..., A] mean in an action space; None takes them as said."""
-    if space is None:
-        return unit
-    return space.nearest(_unsnapped(unit, space))
-
-
-def actions_of(
-    policy: Any, observations: FloatArray, *, step: int = 0, starts: FloatArray | None = None
-) -> Any:
-    """Return what a policy says to observations [B, O], given its step and noise if it has some.
-
-    The noise of a step depends on the row's start alone, rounded to float32: the same in truth and
-    in imagination, for every member of a model, alone and in any batch.
-
-    Parameters
-    ----------
-    starts : array [K, O], optional
-        What was observed where the rows began, ``B`` a multiple of ``K``; None for a start here.
-    """
-    size = _noise_size(policy)
-    if size is None:
-        return policy.act(np.array(observations))
-    begun = np.asarray(observations if starts is None else starts, dtype=np.float32)
-    noise = np.empty((len(begun), size))
-    for row, start in enumerate(begun if size else ()):
-        seed = int.from_bytes(hashlib.sha256(start.tobytes()).digest()[:16], "big")
-        noise[row] = Stream.POLICY.of(seed, step).standard_normal(size)
-    again = len(observations) // max(1, len(begun))
-    return policy.act(np.array(observations), step, np.tile(noise, (again, 1)))
-
-
-def _noise_size(policy: Any) -> int | None:
-    """Return how much noise a policy takes, or raise ValueError; None where it sees no step."""
-    size = getattr(policy, "noise_size", None)
-    if size is None or (isinstance(size, int) and not isinstance(size, bool) and size >= 0):
-        return size
-    raise ValueError(
-        f"{policy!r:.60} has noise_size {size!r}: write how many numbers act(observations, step, "
-        f"noise) is given for each action, 0 or more"
-    )
-
-
-def checked_actions(
-    policy: Policy,
-    name: str,
-    observations: FloatArray,
-    space: ActionSpace | None,
-    *,
-    step: int = 0,
-    starts: FloatArray | None = None,
-) -> FloatArray:
-    """Return what a policy does on observations [B, O]: possible actions [B, A] of float64.
-
-    As `answered`; raises CpgError for actions that are not possible, too.
-
-    Parameters
-    ----------
-    space : ActionSpace or None
-        None where nobody knows what is possible.
-    """
-    size = None if space is None else space.size
-    given = answered(policy, name, observations, size, step=step, starts=starts)
-    if space is None:
-        return given
-    check_possible(given, space, name)
-    # float32 rounds what is exactly possible.
-    return space.nearest(given)
-
-
-def answered(
-    policy: Policy,
-    name: str,
-    observations: FloatArray,
-    size: int | None,
-    *,
-    step: int = 0,
-    starts: FloatArray | None = None,
-) -> FloatArray:
-    """Return what a policy says to observations [B, O]: finite numbers [B, A] of float64.
-
-    Raises CpgError when it gives anything else, with the first observation that it does so for.
-
-    Parameters
-    ----------
-    name : str
-        What the policy is called, for the message.
-    size : int or None
-        Of an action; None where nobody knows.
-    """
-    answer = actions_of(policy, observations, step=step, starts=starts)
-    try:
-        given = np.array(answer, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CpgError(
-            f"{name} gave {answer!r:.60}, which is no array of numbers ({error}): return actions "
-            f"[B, A]"
-        ) from None
-    known = size or (given.shape[-1] if given.ndim == 2 else "A")
-    if given.shape != (len(observations), known):
-        raise CpgError(
-            f"{name} gave actions of shape {given.shape} for {len(observations)} observations: "
-            f"return shape ({len(observations)}, {known})"
-        )
-    broken = ~np.isfinite(given).all(axis=1)
-    if broken.any():
-        row = int(broken.argmax())
-        raise CpgError(
-            f"{name} gave the action {given[row]} for observation {row}, {observations[row]}: "
-            f"return finite numbers"
-        )
-    return given
-
-
-def check_possible(actions: FloatArray, space: ActionSpace, name: str) -> None:
-    """Raise CpgError unless all actions [B, A] are possible, but for what float32 rounds."""
-    off = np.abs(space.nearest(actions) - actions)
-    outside = (off > np.finfo(np.float32).eps * np.maximum(1, np.abs(actions))).any(axis=1)
-    if outside.any():
-        row = int(outside.argmax())
-        raise CpgError(
-            f"{name} left the action space: row {row} is {actions[row]}, and possible is "
-            f"{_described(space)}. {_cure(space)}"
-        )
-
-
-def check_policy(policy: object, name: str) -> None:
-    """Raise ValueError unless something has the method of a `Policy`."""
-    if not has(policy, Policy):
-        fix = f"give FunctionPolicy({name})" if callable(policy) else "write a class with it"
-        raise ValueError(
-            f"{name} is {policy!r:.60}, which has no method act(observations [B, O]) -> actions "
-            f"[B, A]: {fix}"
-        )
-    _noise_size(policy)
-
-
-def check_repeats(
-    policy: Policy, name: str, observations: FloatArray, acted: FloatArray, *, cure: str = _SEEDED
-) -> None:
-    """Raise CpgError where a policy, asked again about observations [B, O], acts otherwise."""
-    again = np.asarray(actions_of(policy, observations), dtype=np.float64)
-    if again.shape != acted.shape or not np.allclose(again, acted, rtol=_ROUNDING, atol=_ROUNDING):
-        raise CpgError(
-            f"{name} gave {acted[0]} and then {again[0]} for one and the same observation, so no "
-            f"result could be repeated. {cure}; put dropout into eval mode; keep no state between "
-            f"calls."
-        )
-
-
 def _check_layers(weights: Sequence[FloatArray], biases: Sequence[FloatArray]) -> None:
     """Raise ValueError unless layers fit together."""
     if not weights or len(weights) != len(biases):
@@ -427,18 +271,6 @@ def _check_layers(weights: Sequence[FloatArray], biases: Sequence[FloatArray]) -
         before = len(bias)
 
 
-def _unsnapped(unit: FloatArray, space: ActionSpace) -> FloatArray:
+def _stretched(unit: FloatArray, space: ActionSpace) -> FloatArray:
     """Return numbers in [-1, 1] [..., A] stretched to the box of, or around, an action space."""
     return (space.low + space.high) / 2 + (space.high - space.low) / 2 * unit
-
-
-def _described(space: ActionSpace) -> str:
-    if isinstance(space, FiniteActions):
-        return f"one of {len(space.values)} actions such as {space.values[0]}"
-    return f"{space.low} to {space.high}"
-
-
-def _cure(space: ActionSpace) -> str:
-    if isinstance(space, FiniteActions):
-        return "Return the nearest of the task's actions.values."
-    return "Clip what it returns, or scale it from the units that it was trained in."

@@ -19,10 +19,11 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Observer
+from pytest_cpg.planners.acting import answered, check_repeats
 from pytest_cpg.planners.candidates import cheapest
 from pytest_cpg.planners.noise import draw_noise
 from pytest_cpg.planners.objective import Choice
-from pytest_cpg.planners.policies import FunctionPolicy, answered, check_repeats
+from pytest_cpg.planners.policies import FunctionPolicy
 from pytest_cpg.planners.settings import Objective, check_settings
 
 _POLICY = "the policy of PolicyGuided"
