@@ -23,7 +23,7 @@ from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.planners import tdmpc2
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import TDMPC2, bind, inference
-from pytest_cpg.world_models.checkpoints.weights import read_weights
+from pytest_cpg.world_models.weights import read_weights
 
 TESTS = Path(__file__).parent.parent / "tests"
 TURNS, STARTS, SEEDS, RATED = 5, 16, 20, 5

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.episodes.arms import Execution
     from pytest_cpg.episodes.stage import Stage
-    from pytest_cpg.world_models.checkpoints.readers import CheckpointReader
+    from pytest_cpg.world_models.checkpoint import CheckpointReader
 
 Spec = TypeVar("Spec")
 Result = TypeVar("Result")

@@ -21,10 +21,10 @@ from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 if TYPE_CHECKING:
     from pytest_cpg.world_models.binding.decoded import Decoded, fit_decoder
     from pytest_cpg.world_models.binding.sampled_ensemble import SampledEnsemble
+    from pytest_cpg.world_models.checkpoint import Checkpoint, CheckpointReader
     from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
     from pytest_cpg.world_models.checkpoints.exported import Program
     from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
-    from pytest_cpg.world_models.checkpoints.readers import Checkpoint, CheckpointReader
     from pytest_cpg.world_models.checkpoints.stable_worldmodel import StableWorldModel
     from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
     from pytest_cpg.world_models.checkpoints.torchrl import TorchRLModel
@@ -97,8 +97,8 @@ WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
 
 # What needs an extra, or few ask for, and the module it is in.
 _OPTIONAL = {
-    "Checkpoint": "checkpoints.readers",
-    "CheckpointReader": "checkpoints.readers",
+    "Checkpoint": "checkpoint",
+    "CheckpointReader": "checkpoint",
     "ClipBounds": "ensembles.rollout",
     "EnsembleNetwork": "ensembles.model",
     "bind_ensemble": "ensembles.binding",

@@ -11,7 +11,8 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
-from pytest_cpg.world_models.checkpoints.weights import read_content
+from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.weights import read_content
 
 Variant: TypeAlias = Literal["normalised-delta", "plain"]
 Activation: TypeAlias = Literal["relu", "silu"]
@@ -41,6 +42,15 @@ class Scaling:
     input_scale: Tensor
     target_mean: Tensor
     target_scale: Tensor
+
+
+def read(checkpoint: Checkpoint) -> MLP | None:
+    """Return the model that `MLP.save` wrote; None of another file."""
+    content = checkpoint.content
+    if not (isinstance(content, dict) and content.get("format") == FORMAT):
+        return None
+    checkpoint.refuse_settings()
+    return MLP.load(checkpoint.path)
 
 
 class MLP:

@@ -79,7 +79,7 @@ def saved(tmp_path_factory):
     if find_spec("torch") is not None:
         import torch
 
-        from pytest_cpg.world_models.checkpoints.weights import read_weights
+        from pytest_cpg.world_models.weights import read_weights
 
         torch.save(torch.nn.Linear(2, 1).state_dict(), folder / "weights.pt")
         kinds["pt"] = read_weights

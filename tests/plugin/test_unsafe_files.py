@@ -132,8 +132,7 @@ def raw_pickle(folder, target):
 @pytest.fixture(scope="module", autouse=True)
 def torch_is_whole(tmp_path_factory):
     """Import all there is: parts of torch that an inner session drops cannot be imported twice."""
-    from pytest_cpg.world_models.checkpoints.exported import Program
-    from pytest_cpg.world_models.checkpoints.trust import digest_of
+    from pytest_cpg.world_models.checkpoints.exported import Program, digest_of
 
     file = tmp_path_factory.mktemp("whole") / "model.pt2"
     exported(file)
@@ -285,7 +284,7 @@ def test_training_data_that_would_swell_are_refused(repository, make, said):
 
 def test_weights_as_large_as_their_file_are_read_whatever_their_size(tmp_path, monkeypatch):
     from pytest_cpg.machine import files
-    from pytest_cpg.world_models.checkpoints.weights import read_weights
+    from pytest_cpg.world_models.weights import read_weights
 
     monkeypatch.setattr(files, "HARMLESS_BYTES", 2**10)
     torch.save({"weight": torch.rand(2**16)}, tmp_path / "model.pt")

@@ -9,7 +9,7 @@ from official_weights import DREAMER_OBSERVED, dreamer
 
 from pytest_cpg.contracts import BoxActions, WorldModelError
 from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
-from pytest_cpg.world_models.checkpoints.weights import weights_in
+from pytest_cpg.world_models.weights import weights_in
 
 SETTINGS = {"action_repeat": 2, "discount": 0.997}
 

@@ -19,9 +19,9 @@ from pytest_cpg.world_models import (
     train_ensemble,
 )
 from pytest_cpg.world_models.checkpoints import readers
-from pytest_cpg.world_models.checkpoints.safetensors import read_safetensors, write_safetensors
 from pytest_cpg.world_models.ensembles.networks import fitted
 from pytest_cpg.world_models.mlp import float32
+from pytest_cpg.world_models.safetensors import read_safetensors, write_safetensors
 
 RNG = np.random.default_rng(0)
 COUNT = 600

@@ -10,9 +10,8 @@ torch = pytest.importorskip("torch")
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import bind, inference
-from pytest_cpg.world_models.checkpoints.exported import Program
-from pytest_cpg.world_models.checkpoints.trust import digest_of
-from pytest_cpg.world_models.checkpoints.weights import read_content
+from pytest_cpg.world_models.checkpoints.exported import Program, digest_of
+from pytest_cpg.world_models.weights import read_content
 
 
 class Residual(torch.nn.Module):

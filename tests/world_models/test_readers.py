@@ -16,7 +16,7 @@ from pytest_cpg.world_models.checkpoints import readers
 from pytest_cpg.world_models.checkpoints import tdmpc2 as tdmpc2_module
 from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
 from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
-from pytest_cpg.world_models.checkpoints.weights import read_weights
+from pytest_cpg.world_models.weights import read_weights
 
 SETTINGS = 'obs_keys = ["position"]\naction_repeat = 1\nsimnorm_dim = 8\ndiscount = 0.99\n'
 NETWORK = """

@@ -16,7 +16,7 @@ from worlds import rule_of
 from pytest_cpg.contracts import BoxActions
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.planners.policies import TanhNetwork
-from pytest_cpg.world_models.checkpoints.weights import read_weights
+from pytest_cpg.world_models.weights import read_weights
 
 FOLDERS = {
     "hopper": "Hopper-v2",

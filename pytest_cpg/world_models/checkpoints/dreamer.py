@@ -20,9 +20,21 @@ from pytest_cpg.world_models.binding.tensors import (
     symlog,
     torch,
 )
-from pytest_cpg.world_models.checkpoints.dreamer_layout import DECODED, actor, checked, world_model
-from pytest_cpg.world_models.checkpoints.training_conditions import Conditions, keys_of, require
-from pytest_cpg.world_models.checkpoints.weights import (
+from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.checkpoints.dreamer_layout import (
+    DECODED,
+    actor,
+    checked,
+    is_dreamer,
+    world_model,
+)
+from pytest_cpg.world_models.checkpoints.training_conditions import (
+    Conditions,
+    keys_of,
+    official,
+    require,
+)
+from pytest_cpg.world_models.weights import (
     Weights,
     in_one_type,
     part,
@@ -47,6 +59,14 @@ OTHERS = {
     "action_low": "-1.0  # least of every action, in the units of training",
     "action_high": "1.0  # largest of every action, in the units of training",
 }
+
+
+def read(checkpoint: Checkpoint) -> DreamerV3 | None:
+    """Return the network of a file that has most of its weights; None of another file."""
+    if not is_dreamer(checkpoint.weights):
+        return None
+    model: DreamerV3 = official(checkpoint, DreamerV3, NEEDED, OTHERS)
+    return model
 
 
 class DreamerV3(torch.nn.Module):

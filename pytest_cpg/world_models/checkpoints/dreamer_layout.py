@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.world_models.checkpoints.weights import (
+from pytest_cpg.world_models.weights import (
     Shape,
     Weights,
     check,

@@ -6,33 +6,30 @@ evaluated in it), so a program is opened only where its bytes are trusted.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 
-from pytest_cpg.contracts import CpgError, WorldModelError
-from pytest_cpg.machine.files import archive_members
+from pytest_cpg.contracts import ComponentError, CpgError, WorldModelError
+from pytest_cpg.machine.files import digests_in
 from pytest_cpg.world_models.binding.conventions import is_refusal
 from pytest_cpg.world_models.binding.tensors import Tensor, on_arrays, torch
-from pytest_cpg.world_models.checkpoints.trust import digest_of, how_to_trust, is_trusted
-from pytest_cpg.world_models.checkpoints.weights import check_torch
+from pytest_cpg.world_models.checkpoint import Checkpoint, kind_of
+from pytest_cpg.world_models.weights import check_torch
 
-Kind = Literal["torchscript", "export"]
 _WRITERS = {"torchscript": "TorchScript", "export": "a program of torch.export"}
 
 
-def kind_of(file: str | os.PathLike[str] | IO[bytes]) -> Kind | None:
-    """Say which kind of program a file holds; None when it holds something else."""
-    names = [member.filename for member in archive_members(file)]
-    # The first is what torch 2.8 and later writes, the second what went before.
-    if any(
-        name.endswith(("models/model.json", "serialized_exported_program.json")) for name in names
-    ):
-        return "export"
-    return "torchscript" if any("/code/" in name for name in names) else None
+def read(checkpoint: Checkpoint) -> Program | None:
+    """Return the program in a file; None where it holds something else."""
+    if kind_of(checkpoint.path) is None:
+        return None
+    checkpoint.refuse_settings()
+    return Program.load(checkpoint.path, trusted=checkpoint.trusted)
 
 
 class Program(torch.nn.Module):
@@ -143,3 +140,30 @@ def _opened(content: bytes, name: str, trusted: str) -> tuple[Any, int]:
         load: Any = torch.jit.load
         script = load(io.BytesIO(content), map_location="cpu").eval()
     return script, len(script.forward.schema.arguments) - 1
+
+
+def digest_of(content: bytes) -> str:
+    """Return what names the content of a file in ``--cpg-trust``.
+
+    >>> digest_of(b"")[:20]
+    'sha256:e3b0c44298fc1'
+    """
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def is_trusted(content: bytes, trusted: str) -> bool:
+    """Say whether digests, separated by commas, name this content; an empty text names none."""
+    try:
+        return bool(trusted) and digest_of(content) in digests_in(trusted)
+    except ValueError as error:
+        raise ComponentError(f"trusted: {error}") from None
+
+
+def how_to_trust(content: bytes, trusted: str) -> str:
+    """Return the end of a sentence that says what to type for a file that is refused."""
+    digests = ",".join(filter(None, (trusted, digest_of(content))))
+    return (
+        f"if it is yours, let it run:\n"
+        f"    --cpg-trust={digests}\n"
+        f"(in a fixture: Program.load(path, trusted=...))"
+    )

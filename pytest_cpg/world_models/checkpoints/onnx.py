@@ -12,6 +12,7 @@ import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
 from pytest_cpg.world_models.binding.conventions import is_refusal
+from pytest_cpg.world_models.checkpoint import Checkpoint
 
 try:
     import onnxruntime
@@ -32,6 +33,12 @@ _LOCATION = re.compile(
 )
 # ONNX Runtime logs what it raises as well.
 _FATAL_ONLY = 4
+
+
+def read(checkpoint: Checkpoint) -> OnnxDynamics:
+    """Return the dynamics in an .onnx file."""
+    checkpoint.refuse_settings()
+    return OnnxDynamics.load(checkpoint.path)
 
 
 class OnnxDynamics:

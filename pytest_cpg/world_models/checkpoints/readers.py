@@ -9,98 +9,28 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from inspect import signature
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from pytest_cpg.contracts import Task, WorldModelError
-from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Decoder, Encoder
+from pytest_cpg.world_models.checkpoint import Checkpoint, CheckpointReader
+from pytest_cpg.world_models.transitions import collect_transitions
 
 # Observations that a decoder is fitted on.
 _SEEN = 4000
 SUFFIXES = (".pt", ".pth", ".ckpt", ".pt2", ".onnx", ".safetensors")
-# Settings of a class of the user's own: how it is made, and of its training what a task must meet.
-_OF_CLASS = ("class", "arguments")
-_CONDITIONS = ("action_repeat", "obs_keys")
 _CLASS = """\
 {path!r} holds {count} tensors ({names}, ...), which are neither TD-MPC2's nor DreamerV3's. Say
 which class they belong to {where}:
     class = "package.module:Network"
     arguments = {{ hidden = 64 }}  # what its constructor takes
 or write --cpg-model=module:factory with a function of yours that loads it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    """A model file, as a reader is given it.
-
-    Attributes
-    ----------
-    path : Path
-    settings : mapping
-        Of the side file and of whoever loads it, but for those that hold for every file
-        (``rate_by``, ``planner``).
-    task : Task or None
-        What the model is to be asked about, where that is known.
-    trusted : str
-        Digests of files that may be opened though that runs their code, as in ``--cpg-trust``.
-    """
-
-    path: Path
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    task: Task | None = None
-    trusted: str = ""
-
-    @cached_property
-    def is_program(self) -> bool:
-        """Whether the file is ONNX, TorchScript or a program of torch.export."""
-        if self.path.suffix == ".onnx":
-            return True
-        from pytest_cpg.world_models.checkpoints.exported import kind_of
-
-        return bool(kind_of(self.path))
-
-    @cached_property
-    def content(self) -> Any:
-        """What `torch.save` wrote, tensors and plain containers only; None of another file."""
-        from pytest_cpg.world_models.checkpoints.weights import read_content
-
-        is_of_torch = self.path.suffix != ".safetensors" and not self.is_program
-        return read_content(self.path) if is_of_torch else None
-
-    @cached_property
-    def weights(self) -> dict[str, Any]:
-        """Tensors by name, read without running anything of the file; empty for a program.
-
-        Raises WorldModelError when the file holds no named tensors.
-        """
-        from pytest_cpg.world_models.checkpoints.weights import read_weights, weights_in
-
-        if self.is_program:
-            return {}
-        if self.content is None:
-            return read_weights(self.path)
-        return weights_in(self.content, self.path)
-
-    def refuse_settings(self) -> None:
-        """Raise WorldModelError for settings: the file says all that is needed."""
-        if self.settings:
-            raise WorldModelError(
-                f"{os.fspath(self.path)!r} says all that is needed, and "
-                f"{', '.join(sorted(self.settings))} would change nothing. Leave that out."
-            )
-
-
-# Returns the model in a file; None where it holds something else than this one reads.
-CheckpointReader: TypeAlias = Callable[[Checkpoint], Any]
 
 
 def load(
@@ -171,7 +101,6 @@ def _read(checkpoint: Checkpoint, readers: Mapping[str, CheckpointReader]) -> An
 def _decoded(model: Any, task: Task | None) -> Any:
     """Return a model whose plans the task rates, by its own decoder or one fitted here."""
     from pytest_cpg.world_models.binding.decoded import Decoded, fit_decoder
-    from pytest_cpg.world_models.transitions import collect_transitions
 
     if not has(model, Encoder):
         raise WorldModelError('rate_by = "observations" is what this model does anyway: drop it.')
@@ -184,178 +113,6 @@ def _decoded(model: Any, task: Task | None) -> Any:
         )
     seen = collect_transitions(task, count=_SEEN, seed=0).observations
     return Decoded(model, fit_decoder(model, seen, seed=0))
-
-
-def _onnx(checkpoint: Checkpoint) -> Any:
-    if checkpoint.path.suffix != ".onnx":
-        return None
-    checkpoint.refuse_settings()
-    from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
-
-    return OnnxDynamics.load(checkpoint.path)
-
-
-def _program(checkpoint: Checkpoint) -> Any:
-    if not checkpoint.is_program:
-        return None
-    checkpoint.refuse_settings()
-    from pytest_cpg.world_models.checkpoints.exported import Program
-
-    return Program.load(checkpoint.path, trusted=checkpoint.trusted)
-
-
-def _ensemble(checkpoint: Checkpoint) -> Any:
-    if checkpoint.path.suffix != ".safetensors":
-        return None
-    from pytest_cpg.world_models.ensembles.model import EnsembleNetwork, is_ensemble
-
-    if not is_ensemble(checkpoint.path):
-        return None
-    checkpoint.refuse_settings()
-    return EnsembleNetwork.load(checkpoint.path)
-
-
-def _mlp(checkpoint: Checkpoint) -> Any:
-    from pytest_cpg.world_models.mlp import FORMAT, MLP
-
-    content = checkpoint.content
-    if not (isinstance(content, dict) and content.get("format") == FORMAT):
-        return None
-    checkpoint.refuse_settings()
-    return MLP.load(checkpoint.path)
-
-
-def _tdmpc2(checkpoint: Checkpoint) -> Any:
-    from pytest_cpg.world_models.checkpoints import tdmpc2
-    from pytest_cpg.world_models.checkpoints.tdmpc2_layout import is_tdmpc2
-
-    if not is_tdmpc2(checkpoint.weights):
-        return None
-    return _of_known_layout(checkpoint, tdmpc2.TDMPC2, tdmpc2.NEEDED, tdmpc2.OTHERS)
-
-
-def _dreamer(checkpoint: Checkpoint) -> Any:
-    from pytest_cpg.world_models.checkpoints import dreamer
-    from pytest_cpg.world_models.checkpoints.dreamer_layout import is_dreamer
-
-    if not is_dreamer(checkpoint.weights):
-        return None
-    return _of_known_layout(checkpoint, dreamer.DreamerV3, dreamer.NEEDED, dreamer.OTHERS)
-
-
-def _of_known_layout(
-    checkpoint: Checkpoint, kind: Any, needed: Mapping[str, str], others: Mapping[str, str]
-) -> Any:
-    """Return a network of official weights, whose settings are named if any is missing."""
-    from pytest_cpg.world_models.checkpoints.training_conditions import (
-        check_known,
-        examples_of,
-        require,
-    )
-
-    settings, names = checkpoint.settings, [*needed, *others]
-    check_known(settings, [*names, "rate_by", "planner"], model=kind.__name__)
-    if checkpoint.task is not None:
-        own = {name: settings[name] for name in names if name in settings}
-        require(own, examples_of(checkpoint.task, needed), others, model=kind.__name__)
-    return kind.of(checkpoint.weights, **settings)
-
-
-def _of_class(checkpoint: Checkpoint) -> Any:
-    """Return a network of the user's own class with these weights, all of them and no others."""
-    from pytest_cpg.world_models.checkpoints.training_conditions import check_same
-    from pytest_cpg.world_models.checkpoints.weights import check
-
-    file, settings, task = checkpoint.path, checkpoint.settings, checkpoint.task
-    if "class" not in settings:
-        return None
-    for one in sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS}):
-        fix = did_you_mean(one, [*_OF_CLASS, *_CONDITIONS, "rate_by", "planner"])
-        raise WorldModelError(
-            f"{os.fspath(file)!r}: its settings have {one}, which changes nothing in a network of "
-            f"your own class. {fix} What its constructor takes goes into arguments."
-        )
-    name, arguments = settings["class"], settings.get("arguments", {})
-    network = _constructed(file, name, arguments)
-    state = network.state_dict()
-    _check_has_shapes(file, name, state)
-    check(
-        checkpoint.weights,
-        {key: tuple(value.shape) for key, value in state.items()},
-        model=f"{name} with arguments {arguments}",
-        version=(
-            f"another version of that class, or trained with other arguments (those go into "
-            f"{file.stem}.toml or .json)"
-        ),
-    )
-    if task is not None:
-        given = {key: settings[key] for key in _CONDITIONS if key in settings}
-        check_same(given, task, model=f"network of {name}")
-    network.load_state_dict(checkpoint.weights)
-    return network.eval()
-
-
-def _check_has_shapes(file: Path, name: str, state: Mapping[str, Any]) -> None:
-    """Raise WorldModelError for a network that weights in a file cannot be checked against."""
-    from torch.nn.parameter import is_lazy
-
-    from pytest_cpg.world_models.binding.tensors import Tensor
-
-    for key, value in state.items():
-        is_tensor = isinstance(value, Tensor)
-        if is_tensor and not is_lazy(value):
-            continue
-        what = "has no shape before its first call" if is_tensor else "is no tensor"
-        raise WorldModelError(
-            f"{os.fspath(file)!r}: {key} of {name} {what}, and only tensors of known shapes are "
-            f"read from a file. Write --cpg-model=module:factory with a function of yours that "
-            f"loads it."
-        )
-
-
-def _constructed(file: Path, name: Any, arguments: Any) -> Any:
-    """Return what a named class makes of arguments, or raise WorldModelError if it takes others."""
-    from pytest_cpg.world_models.binding.tensors import torch
-    from pytest_cpg.world_models.checkpoints.factories import named
-
-    if not isinstance(name, str):
-        raise WorldModelError(
-            f"{os.fspath(file)!r}: class: need the path of a class, "
-            f'"package.module:Network", got {name!r}'
-        )
-    if not isinstance(arguments, dict):
-        raise WorldModelError(
-            f"{os.fspath(file)!r}: arguments: need what the constructor takes by name, as in "
-            f"{{ hidden = 64 }}, got {arguments!r}"
-        )
-    module = name.partition(":")[0].split(".")
-    # Some of their modules do their work as they are imported, and none holds a network.
-    if module[0] in sys.stdlib_module_names or "__main__" in module:
-        raise WorldModelError(
-            f"{os.fspath(file)!r}: class = {name!r} is of Python's own modules or a program. Name "
-            f"the class of the network."
-        )
-    kind = named(name, what="class")
-    # Before it is called: what else a module offers may start programs.
-    if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
-        raise WorldModelError(
-            f"{os.fspath(file)!r}: class = {name!r} is {kind!r}, and no class of torch.nn.Module. "
-            f"Name the class of the network."
-        )
-    try:
-        taken = signature(kind)
-    # Something that cannot be asked what it takes.
-    except ValueError:
-        return kind(**arguments)
-    try:
-        taken.bind(**arguments)
-        # Of which a name among them would be another value.
-        signature(kind.__init__).bind(None, **arguments)
-    except TypeError as error:
-        raise WorldModelError(
-            f"{os.fspath(file)!r}: arguments = {arguments!r} do not suit {name}{taken}: {error}."
-        ) from None
-    return kind(**arguments)
 
 
 def _where_to_say(file: Path, settings: Mapping[str, Any]) -> str:
@@ -392,15 +149,29 @@ def _side_settings(file: Path) -> dict[str, Any]:
     return said
 
 
+def _kept_in(module: str, *suffixes: str) -> CheckpointReader:
+    """Return the ``read`` of a module, which a file of one of these suffixes loads.
+
+    Of any file where there are none: what it imports need not be installed for others.
+    """
+
+    def read(checkpoint: Checkpoint) -> Any:
+        if suffixes and checkpoint.path.suffix not in suffixes:
+            return None
+        return import_module(f"pytest_cpg.world_models.{module}").read(checkpoint)
+
+    return read
+
+
 # In the order in which they are asked: what a file itself says first.
 READERS: Mapping[str, CheckpointReader] = MappingProxyType(
     {
-        "onnx": _onnx,
-        "program": _program,
-        "ensemble": _ensemble,
-        "mlp": _mlp,
-        "class": _of_class,
-        "tdmpc2": _tdmpc2,
-        "dreamer": _dreamer,
+        "onnx": _kept_in("checkpoints.onnx", ".onnx"),
+        "program": _kept_in("checkpoints.exported"),
+        "ensemble": _kept_in("ensembles.model", ".safetensors"),
+        "mlp": _kept_in("mlp"),
+        "class": _kept_in("checkpoints.own_class"),
+        "tdmpc2": _kept_in("checkpoints.tdmpc2"),
+        "dreamer": _kept_in("checkpoints.dreamer"),
     }
 )

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pytest_cpg.contracts import ComponentError, WorldModelFactory
 from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.world_models.checkpoint import CheckpointReader
 from pytest_cpg.world_models.checkpoints import readers
 from pytest_cpg.world_models.checkpoints.factories import check_factory, named, returned
-from pytest_cpg.world_models.checkpoints.readers import CheckpointReader
 
 
 def factory_of(

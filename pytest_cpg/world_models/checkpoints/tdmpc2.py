@@ -13,9 +13,15 @@ from typing import Any
 from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.world_models.binding.mish import mish
 from pytest_cpg.world_models.binding.tensors import Tensor, expected, on_arrays, symexp, torch
-from pytest_cpg.world_models.checkpoints.tdmpc2_layout import canonical, narrowed
-from pytest_cpg.world_models.checkpoints.training_conditions import Conditions, keys_of, require
-from pytest_cpg.world_models.checkpoints.weights import Weights, in_one_type, part, read_weights
+from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.checkpoints.tdmpc2_layout import canonical, is_tdmpc2, narrowed
+from pytest_cpg.world_models.checkpoints.training_conditions import (
+    Conditions,
+    keys_of,
+    official,
+    require,
+)
+from pytest_cpg.world_models.weights import Weights, in_one_type, part, read_weights
 
 NEEDED = {
     "obs_keys": '["orientations", "velocity"]  # in the order of training',
@@ -32,6 +38,14 @@ OTHERS = {
 _MANY_ACTIONS = 20
 # The outermost bins of reward and value, on the symlog scale.
 _LIMIT = 10.0
+
+
+def read(checkpoint: Checkpoint) -> TDMPC2 | None:
+    """Return the network of a file that has most of its weights; None of another file."""
+    if not is_tdmpc2(checkpoint.weights):
+        return None
+    model: TDMPC2 = official(checkpoint, TDMPC2, NEEDED, OTHERS)
+    return model
 
 
 class TDMPC2(torch.nn.Module):

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.world_models.binding.tensors import torch
-from pytest_cpg.world_models.checkpoints.weights import (
+from pytest_cpg.world_models.weights import (
     Shape,
     Weights,
     check,

@@ -15,6 +15,7 @@ from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import ActionRepeat, ObservationKeys
+from pytest_cpg.world_models.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from pytest_cpg.world_models.binding.tensors import Tensor
@@ -177,7 +178,19 @@ def require(
         )
 
 
-def examples_of(task: Task, needed: Mapping[str, str]) -> dict[str, str]:
+def official(
+    checkpoint: Checkpoint, kind: Any, needed: Mapping[str, str], others: Mapping[str, str]
+) -> Any:
+    """Return a network of official weights, whose settings are named if any is missing."""
+    settings, names = checkpoint.settings, [*needed, *others]
+    check_known(settings, [*names, "rate_by", "planner"], model=kind.__name__)
+    if checkpoint.task is not None:
+        read = {name: settings[name] for name in names if name in settings}
+        require(read, _examples_of(checkpoint.task, needed), others, model=kind.__name__)
+    return kind.of(checkpoint.weights, **settings)
+
+
+def _examples_of(task: Task, needed: Mapping[str, str]) -> dict[str, str]:
     """Return what to type for each setting that is needed, as far as this task says it."""
     keys = json.dumps([*_keys_of(task)])
     own = f"{keys}  # of {task.name}; in the order of training"

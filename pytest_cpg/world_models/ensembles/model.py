@@ -16,12 +16,7 @@ import numpy as np
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.contracts.codec import CodecError, decode, encode, loads
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
-from pytest_cpg.world_models.checkpoints.safetensors import (
-    read_metadata,
-    read_safetensors,
-    write_safetensors,
-)
-from pytest_cpg.world_models.checkpoints.weights import check
+from pytest_cpg.world_models.checkpoint import Checkpoint
 from pytest_cpg.world_models.ensembles.networks import (
     Architecture,
     Heads,
@@ -31,6 +26,12 @@ from pytest_cpg.world_models.ensembles.networks import (
 )
 from pytest_cpg.world_models.ensembles.rollout import ClipBounds
 from pytest_cpg.world_models.mlp import Scaling, float32
+from pytest_cpg.world_models.safetensors import (
+    read_metadata,
+    read_safetensors,
+    write_safetensors,
+)
+from pytest_cpg.world_models.weights import check
 
 FORMAT = "pytest-cpg ensemble 1"
 # Of a file that training can go on from; a model needs none of it.
@@ -241,9 +242,13 @@ class EnsembleNetwork:
             raise _foreign(path, str(error)) from None
 
 
-def is_ensemble(path: str | os.PathLike[str]) -> bool:
-    """Say whether a .safetensors file holds an ensemble of ours."""
-    return read_metadata(path).get("format", "").startswith(FORMAT.rpartition(" ")[0])
+def read(checkpoint: Checkpoint) -> EnsembleNetwork | None:
+    """Return the ensemble in a .safetensors file; None where it holds something else."""
+    stated = read_metadata(checkpoint.path).get("format", "")
+    if not stated.startswith(FORMAT.rpartition(" ")[0]):
+        return None
+    checkpoint.refuse_settings()
+    return EnsembleNetwork.load(checkpoint.path)
 
 
 def _about_in(path: str | os.PathLike[str]) -> _About:

@@ -100,7 +100,7 @@ def read_weights(path: str | os.PathLike[str]) -> Weights:
     It may be an entry of a larger checkpoint, and names of compiled modules are made plain.
     """
     if Path(path).suffix == ".safetensors":
-        from pytest_cpg.world_models.checkpoints.safetensors import read_safetensors
+        from pytest_cpg.world_models.safetensors import read_safetensors
 
         return plain(read_safetensors(path))
     return weights_in(read_content(path), path)
