@@ -1,10 +1,35 @@
 """Sessions of pytester: what they said and wrote, however long it took, and who they are."""
 
+import re
+from itertools import takewhile
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
 TIMES = {"seconds", "latency_ms", "cpu_ms", "resumed"}
 
 
+class Recorded(NamedTuple):
+    """A session that was run once for many tests: its result, and the folder that it was run in."""
+
+    result: pytest.RunResult
+    folder: Path
+
+    def section(self, test):
+        """Return what is shown of a test that failed, or of a file that was not collected."""
+        title = rf"_+ (?:ERROR (?:collecting|at setup of) )?{re.escape(test)} _+"
+        lines = iter(self.result.outlines)
+        next(line for line in lines if re.fullmatch(title, line))
+        shown = takewhile(lambda line: not re.match("_{3,}|={3,}|-+ cpg:", line), lines)
+        return pytest.LineMatcher([*shown])
+
+
 def flat(result):
-    return " ".join((result.stdout.str() + result.stderr.str()).split())
+    """Return what a session said, or a part of it, with single blanks."""
+    is_part = isinstance(result, pytest.LineMatcher)
+    text = str(result) if is_part else result.stdout.str() + result.stderr.str()
+    return " ".join(text.split())
 
 
 def untimed(value):

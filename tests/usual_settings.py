@@ -1,4 +1,6 @@
-"""Settings of a session of which nothing was asked."""
+"""Settings of a session of which nothing was asked, and how it was started."""
+
+from types import SimpleNamespace
 
 from pytest_cpg.gates import GATES
 from pytest_cpg.plugin.options import OPTIONS
@@ -12,4 +14,13 @@ def usual_settings():
     project = {name: option.default for name, option in options.items()}
     return Settings(
         options=options, typed={}, project=project, switches=frozenset(), allow_reruns=False
+    )
+
+
+def started(*typed, **options):
+    """Return what a configuration of pytest says of a session that was started so."""
+    return SimpleNamespace(
+        option=SimpleNamespace(**options),
+        getoption=lambda name, default=None: options.get(name, default),
+        invocation_params=SimpleNamespace(args=typed),
     )

@@ -3,12 +3,14 @@
 import contextlib
 import itertools
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from forked import Loaded
+from sessions import Recorded
 
 from pytest_cpg.tasks import TASKS
 
@@ -69,6 +71,8 @@ def pytest_cpg_world_models():
 '''
 )
 
+
+INI = "[pytest]\ncpg_episodes = 20\nfilterwarnings = error\naddopts = -p no:hypothesispytest\n"
 
 # What the outer run must not tell the inner one.
 OUTSIDE = (
@@ -160,7 +164,37 @@ def repository(forking, monkeypatch):
     # Put back afterwards what the conftest file changes in this process.
     monkeypatch.setattr("pytest_cpg.gates.diagnosis.sample._DECISIONS", 3)
     pytester.makeconftest(CONFTEST)
-    pytester.makeini(
-        "[pytest]\ncpg_episodes = 20\nfilterwarnings = error\naddopts = -p no:hypothesispytest\n"
-    )
+    pytester.makeini(INI)
     return pytester
+
+
+@pytest.fixture(scope="module")
+def recorded(loaded, tmp_path_factory):
+    """Run a session of the miniature apart, for all tests of a module: what it said, and where."""
+
+    def run(files, *options, conftest="", ini="", **environment):
+        folder = tmp_path_factory.mktemp("recorded")
+        texts = {"conftest.py": CONFTEST + conftest, "tox.ini": INI + ini, **files}
+        for name, text in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        command = [sys.executable, "-mpytest", *options]
+        said = (folder / "said.out", folder / "said.err")
+        with contextlib.ExitStack() as stack:
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            for name in OUTSIDE:
+                patch.delenv(name, raising=False)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            patch.chdir(folder)
+            stdin = stack.enter_context(Path(os.devnull).open())
+            out, err = (stack.enter_context(path.open("w")) for path in said)
+            if loaded.can_run(command):
+                process = loaded.start(command, *(file.fileno() for file in (stdin, out, err)))
+            else:
+                process = subprocess.Popen(command, stdin=stdin, stdout=out, stderr=err)
+            code = process.wait(timeout=120)
+        outlines, errlines = (path.read_text(encoding="utf-8").splitlines() for path in said)
+        return Recorded(pytest.RunResult(code, outlines, errlines, 0.0), folder)
+
+    return run

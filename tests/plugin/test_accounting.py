@@ -1,10 +1,15 @@
 """Which gates have to run, how strictly, and what a smoke test is: as a user meets them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from sessions import flat
+from usual_settings import started, usual_settings
 from ways import both_ways, mostly_alone
+
+from pytest_cpg.plugin.checks import check_session
+from pytest_cpg.plugin.options import SWITCHES, flag
 
 TESTS = """
 import pytest
@@ -393,27 +398,38 @@ def test_what_is_remembered_wrongly_is_not_known(project, name, option, wrong):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("first", "second"),
     [
-        ("--cpg-quick", "--cpg-update-baseline"),
-        ("--cpg-quick", "--cpg-plan"),
-        ("--cpg-plan", "--cpg-update-baseline"),
-        ("--cpg-plan", "--cpg-prune-baseline"),
-        ("--cpg-plan", "--cpg-json=out.json"),
-        ("--cpg-plan", "--cpg-md=out.md"),
-        ("--cpg-plan", "--cpg-html=out.html"),
-        ("--cpg-skip", "--cpg-require=all"),
-        ("--cpg-quick", "--cpg-require=all"),
-        ("--cpg-quick", "--cpg-require=1"),
-        ("--cpg-only", "--cpg-skip"),
-        ("--cpg-quick", "--cpg-episodes=30"),
-        ("--cpg-quick", "--cpg-max-episodes", "30"),
-        ("--cpg-quick", "--cpg-stop=sequential"),
-        ("--cpg-quick", "--cpg-oracle-episodes=30"),
+        ("quick", "update_baseline"),
+        ("quick", "plan"),
+        ("plan", "update_baseline"),
+        ("plan", "prune_baseline"),
+        ("skip", "require"),
+        ("quick", "require"),
+        ("only", "skip"),
+        ("quick", "episodes"),
+        ("quick", "max_episodes"),
+        ("quick", "stop"),
+        ("quick", "oracle_episodes"),
+        ("plan", "json"),
+        ("plan", "md"),
+        ("plan", "html"),
     ],
 )
-def test_switches_that_leave_nothing_to_each_other_are_refused(project, options):
-    result = project.runpytest(*options)
+def test_options_that_leave_nothing_to_each_other_are_refused(first, second):
+    settings = usual_settings()
+    is_switch = second in SWITCHES
+    asked = replace(
+        settings,
+        switches=frozenset([first, second] if is_switch else [first]),
+        typed={} if is_switch else {second: "30"},
+    )
+    with pytest.raises(pytest.UsageError, match=f"^--cpg-.*{second.replace('_', '-')}.*Leave one"):
+        check_session(started(flag(first), f"{flag(second)}=30"), asked)
+
+
+def test_a_clash_of_options_is_a_usage_error(project):
+    result = project.runpytest("--cpg-plan", "--cpg-json=out.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*Leave one of them out."])
 
@@ -436,35 +452,42 @@ DOUBTFUL = """
 import pytest
 
 
-@pytest.mark.cpg(task="track", model="right", {more})
-def test_gate(cpg): ...
+@pytest.mark.cpg(task="track", model="right", starts="fixed")
+def test_fixed(cpg): ...
+
+
+@pytest.mark.cpg(task="track", model="right", budget=150)
+def test_chance(cpg): ...
+
+
+@pytest.mark.cpg(task="track", model="right", episodes=20)
+def test_few(cpg): ...
+
+
+@pytest.mark.cpg(task="track", model="right", episodes=50)
+def test_enough(cpg): ...
 """
 
 
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        ('starts="fixed"', 'starts="fixed": every episode begins in one state'),
-        ("budget=150", "random actions succeed in"),
-        ("episodes=20", "judged by raw rates near 1 (weak: a drop of 0.12 is possible)"),
-    ],
-)
-def test_strict_sessions_fail_what_is_in_doubt(repository, more, why):
-    repository.makepyfile(test_gates=DOUBTFUL.format(more=more))
+def test_strict_sessions_fail_what_is_in_doubt(repository):
+    repository.makepyfile(test_gates=DOUBTFUL)
     assert repository.runpytest().ret == 0
     result = repository.runpytest("--cpg-strict")
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(failed=3, passed=1)
     result.stdout.fnmatch_lines(["MODEL AS GOOD AS ORACLE: the model solves *", "*--cpg-strict"])
-    assert f"--cpg-strict fails what its verdict would let pass: {why}" in flat(result)
+    for why in (
+        'starts="fixed": every episode begins in one state',
+        "random actions succeed in",
+        "judged by raw rates near 1 (weak: a drop of 0.12 is possible)",
+    ):
+        assert f"--cpg-strict fails what its verdict would let pass: {why}" in flat(result)
 
 
 def test_a_project_may_be_strict_by_its_ini_file(repository):
-    repository.makepyfile(test_gates=DOUBTFUL.format(more="episodes=50"))
+    repository.makepyfile(test_gates=DOUBTFUL)
     ini = (repository.path / "tox.ini").read_text(encoding="utf-8")
     (repository.path / "tox.ini").write_text(f"{ini}\ncpg_strict = true\n", encoding="utf-8")
-    assert repository.runpytest().ret == 0
-    repository.makepyfile(test_gates=DOUBTFUL.format(more="episodes=20"))
-    assert repository.runpytest().ret == 1
+    repository.runpytest().assert_outcomes(failed=3, passed=1)
 
 
 @mostly_alone

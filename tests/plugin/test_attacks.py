@@ -1,16 +1,23 @@
 """Whatever might turn a failing gate green by accident: its exit code, and what is said.
 
-Every row is one way that was found. A bad model is at work in each of them.
+A bad model is at work in each of them. What hides one gate stands beside others in one session;
+what hides the session, or ends its process, has one of its own.
 """
 
-import json
 import re
 import shlex
 import sys
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sessions import flat
+from usual_settings import started, usual_settings
+from ways import both_ways
+
+from pytest_cpg.plugin.checks import check_session
+from pytest_cpg.plugin.scope import check_will_run
+from pytest_cpg.plugin.settings import check_names
 
 HEAD = """
 import os
@@ -34,117 +41,123 @@ def test_bad(cpg): ...
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attack:
-    """A way to hide a bad model.
+@pytest.fixture
+def attacked(repository):
+    """Run the tests of a text, beside what is added to the miniature's conftest and other files."""
 
-    Attributes
-    ----------
-    tests, conftest : str
-        Added to the miniature's.
-    files : dict
-        Content of other files, by path.
-    code : int
-        The exit code that it must not change to 0.
-    said : str or tuple of str
-        Parts of what is printed, with single blanks.
-    is_apart : bool
-        Whether it ends a process.
-    """
+    def run(tests=BAD, *options, conftest="", files=None, is_apart=False):
+        with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
+            file.write(conftest)
+        for name, text in {"test_gates.py": HEAD + tests, **(files or {})}.items():
+            (repository.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (repository.path / name).write_text(text, encoding="utf-8")
+        if is_apart:
+            result = repository.runpytest_subprocess(*options, timeout=60)
+        else:
+            result = repository.runpytest_inprocess(*options, no_reraise_ctrlc=True)
+        output = result.stdout.str() + result.stderr.str()
+        assert "INTERNALERROR" not in output
+        assert not re.findall(r"(?m)^\S*pytest_cpg/\S+\.py:\d+: ", output)
+        return result
 
-    name: str
-    tests: str = BAD
-    conftest: str = ""
-    files: dict[str, str] = field(default_factory=dict)
-    options: tuple[str, ...] = ()
-    environment: dict[str, str] = field(default_factory=dict)
-    code: int = 1
-    said: str | tuple[str, ...]
-    is_apart: bool = False
+    return run
 
 
-LOST = {
-    "schema": 1,
-    "gate": "test_gates.py::test_bad",
-    "nodeid": "test_gates.py::test_bad",
-    "task": "track",
-    "planner": "",
-    "budget": 30,
-    "seed": 0,
-    "starts": "sampled",
-    "metric": "success",
-    "oracle_steps": [9],
-    "weights": "",
-    "versions": {},
-}
-SETTINGS = [
-    Attack(
-        name="a replay of an episode that no array holds",
-        files={"lost.json": json.dumps({**LOST, "episodes": [2**64]})},
-        options=("--cpg-replay=lost.json",),
-        code=4,
-        said=f"it names episode {2**64}, and a replay goes to 999999. Run the gate again",
-    ),
-    Attack(
-        name="a misspelt variable",
-        tests=GOOD,
-        environment={"PYTEST_CPG_DRIFFT": "fail"},
-        code=4,
-        said="PYTEST_CPG_DRIFFT in the environment names no option. Did you mean "
-        "'PYTEST_CPG_DRIFT'?",
-    ),
-    Attack(
-        name="a misspelt variable for a switch",
-        tests=GOOD,
-        environment={"PYTEST_CPG_QUIK": "1"},
-        code=4,
-        said="PYTEST_CPG_QUIK in the environment has no effect. Type --cpg-quick.",
-    ),
-    Attack(
-        name="the path of a baseline that a terminal obeys",
-        tests=GOOD,
-        options=("--cpg-baseline=\x1b[31m\n::error::red",),
-        code=4,
-        said="--cpg-baseline=\\x1b[31m : :error::red: there is no file",
-    ),
-    Attack(
-        name="a model without a name",
-        options=("--cpg-model=",),
-        code=4,
-        said="need the name of a registered world model, got ''; or module:factory, or the path "
-        "of a checkpoint. Or leave it out",
-    ),
-    Attack(
-        name="a factory of something else",
-        tests=BAD.replace(', model="mirrored"', ""),
-        options=("--cpg-model=os:getpid",),
-        said="'os:getpid' returned 'int', which can neither be called nor has it a rollout. Name "
-        "a function that returns the model",
-    ),
-    Attack(
-        name="a variable for a switch",
-        tests=GOOD,
-        environment={"PYTEST_CPG_STRICT": "1"},
-        code=4,
-        said="PYTEST_CPG_STRICT in the environment has no effect. Type --cpg-strict.",
-    ),
-    Attack(
-        name="a variable for an option of one run",
-        tests=GOOD,
-        environment={"PYTEST_CPG_REPLAY": "lost.json"},
-        code=4,
-        said="PYTEST_CPG_REPLAY in the environment has no effect. Type --cpg-replay.",
-    ),
-    Attack(
-        name="a baseline that is not there",
-        tests=GOOD,
-        options=("--cpg-baseline=bsaeline.json",),
-        code=4,
-        said="--cpg-baseline=bsaeline.json: there is no file",
-    ),
-]
-AFTER = "test_gates.py::test_bad compared models after its test had ended, where nothing is judged"
-LEAKED = """
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("DRIFFT", "names no option. Did you mean 'PYTEST_CPG_DRIFT'?"),
+        ("QUIK", "has no effect. Type --cpg-quick."),
+        ("STRICT", "has no effect. Type --cpg-strict."),
+        ("REPLAY", "has no effect. Type --cpg-replay."),
+    ],
+)
+def test_a_variable_that_means_nothing_is_refused(variable, said):
+    options = usual_settings().options
+    with pytest.raises(pytest.UsageError) as caught:
+        check_names([f"PYTEST_CPG_{variable}"], "PYTEST_CPG_", options, "in the environment")
+    assert caught.value.args == (f"PYTEST_CPG_{variable} in the environment {said}",)
+
+
+def test_a_baseline_that_is_not_there_is_refused_without_a_sign_that_a_terminal_obeys(attacked):
+    result = attacked(GOOD, "--cpg-baseline=\x1b[31m\n::error::red")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--cpg-baseline=\\x1b[31m : :error::red: there is no file" in flat(result)
+
+
+def test_a_factory_of_something_else_is_no_model(attacked):
+    result = attacked(BAD.replace(', model="mirrored"', ""), "--cpg-model=os:getpid")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert (
+        "'os:getpid' returned 'int', which can neither be called nor has it a rollout. Name "
+        "a function that returns the model"
+    ) in flat(result)
+
+
+LATE = """
+kept = []
+
+
+@pytest.fixture
+def after(benchmark_runner):
+    yield
+    benchmark_runner.compare(learned=mirrored)
+
+
+@pytest.fixture
+def swallowed(benchmark_runner):
+    yield
+    try:
+        benchmark_runner.compare(learned=mirrored)
+    except BaseException:
+        pass
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_after_yield(cpg, after): ...
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_swallowed(cpg, swallowed): ...
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_finalizer(cpg, request, benchmark_runner):
+    request.addfinalizer(lambda: benchmark_runner.compare(learned=mirrored))
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_sweep(cpg, request, benchmark_runner):
+    request.addfinalizer(lambda: benchmark_runner.sweep(learned=mirrored, budgets=[9]))
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_kept(cpg, benchmark_runner):
+    kept.append(benchmark_runner)
+
+
+def test_unmarked():
+    kept[0].compare(learned=mirrored)
+"""
+AFTER = "{} compared models after its test had ended, where nothing is judged"
+
+
+@both_ways
+def test_a_comparison_after_its_test_is_refused_and_named(attacked, workers):
+    result = attacked(LATE, *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=5, errors=4, failed=1)
+    for name in ("after_yield", "swallowed", "finalizer", "sweep", "kept"):
+        assert AFTER.format(f"test_gates.py::test_{name}") in flat(result)
+
+
+SWALLOWED = """
+    try:
+        kept[0].compare(learned=mirrored)
+    except BaseException:
+        pass
+"""
+KEEPING = """
 kept = []
 
 
@@ -154,7 +167,6 @@ def test_bad(cpg, benchmark_runner):
 
 
 def test_unmarked():
-    {line}
 """
 IN_A_HOOK = """
 
@@ -166,11 +178,7 @@ def pytest_runtest_teardown(item):
 
 
 @pytest.hookimpl(trylast=True)
-def {hook}():
-    try:
-        kept[0].compare(learned=mirrored)
-    except BaseException:
-        pass
+def {}():
 """
 THREADED = """
 
@@ -194,95 +202,26 @@ def thread():
 def test_bad(cpg, benchmark_runner, thread):
     thread(benchmark_runner)
 """
-LATE = [
-    Attack(
-        name="a comparison after a fixture's yield",
-        tests="""
-@pytest.fixture
-def after(benchmark_runner):
-    yield
-    benchmark_runner.compare(learned=mirrored)
 
 
-@pytest.mark.cpg(task="track", model="right")
-def test_bad(cpg, after): ...
-""",
-        said=(AFTER, "1 passed, 1 error"),
-    ),
-    Attack(
-        name="the same, swallowed",
-        tests="""
-@pytest.fixture
-def after(benchmark_runner):
-    yield
-    try:
-        benchmark_runner.compare(learned=mirrored)
-    except BaseException:
-        pass
+@pytest.mark.parametrize(
+    ("tests", "conftest", "options"),
+    [
+        (KEEPING + SWALLOWED, "", ("-n", "1")),
+        (KEEPING + "    pass", IN_A_HOOK.format("pytest_sessionfinish") + SWALLOWED, ()),
+        (KEEPING + "    pass", IN_A_HOOK.format("pytest_unconfigure") + SWALLOWED, ()),
+        (THREADED, "", ("-W", "ignore")),
+    ],
+    ids=["a later test in a worker", "sessionfinish", "unconfigure", "thread"],
+)
+def test_a_comparison_that_fails_no_test_fails_the_session(attacked, tests, conftest, options):
+    result = attacked(tests, *options, conftest=conftest)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert AFTER.format("test_gates.py::test_bad") in flat(result)
 
 
-@pytest.mark.cpg(task="track", model="right")
-def test_bad(cpg, after): ...
-""",
-        said=(AFTER, "1 passed, 1 error"),
-    ),
-    Attack(
-        name="a comparison in a finalizer",
-        tests="""
-@pytest.mark.cpg(task="track", model="right")
-def test_bad(cpg, request, benchmark_runner):
-    request.addfinalizer(lambda: benchmark_runner.compare(learned=mirrored))
-""",
-        said=(AFTER, "1 passed, 1 error"),
-    ),
-    Attack(
-        name="a sweep in a finalizer",
-        tests="""
-@pytest.mark.cpg(task="track", model="right")
-def test_bad(cpg, request, benchmark_runner):
-    request.addfinalizer(lambda: benchmark_runner.sweep(learned=mirrored, budgets=[9]))
-""",
-        said=(AFTER, "1 passed, 1 error"),
-    ),
-    Attack(
-        name="a comparison in a later test",
-        tests=LEAKED.format(line="kept[0].compare(learned=mirrored)"),
-        said=(AFTER, "1 failed, 1 passed"),
-    ),
-    Attack(
-        name="the same in a worker, swallowed",
-        tests=LEAKED.format(
-            line="""
-    try:
-        kept[0].compare(learned=mirrored)
-    except BaseException:
-        pass
-"""
-        ),
-        options=("-n", "1"),
-        said=AFTER,
-    ),
-    *(
-        Attack(
-            name=f"a comparison in {hook}",
-            tests="""
-@pytest.mark.cpg(task="track", model="right")
-def test_bad(cpg, benchmark_runner): ...
-""",
-            conftest=IN_A_HOOK.format(hook=hook),
-            said=AFTER,
-        )
-        for hook in ("pytest_sessionfinish", "pytest_unconfigure")
-    ),
-    Attack(
-        name="a comparison in a thread that outlives its test",
-        tests=THREADED,
-        options=("-W", "ignore"),
-        said=AFTER,
-    ),
-    Attack(
-        name="a comparison in a thread that nobody waits for",
-        tests="""
+def test_a_comparison_in_a_thread_that_nobody_waits_for_is_refused(attacked):
+    tests = """
 def slow(observations, actions):
     time.sleep(0.01)
     return observations - actions
@@ -294,264 +233,16 @@ def test_bad(cpg, benchmark_runner):
     thread.daemon = True
     thread.start()
     time.sleep(0.1)
-""",
-        options=("-W", "ignore"),
-        said="a comparison is still running in a thread: join it before the test ends",
-        is_apart=True,
-    ),
-]
-FLIPS = """
-
-@pytest.hookimpl({how}=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    if report.when == "call":
-        report.outcome = {outcome!r}
-    return report
 """
-LATER = """
+    result = attacked(tests, "-W", "ignore", is_apart=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "a comparison is still running in a thread: join it before the test ends" in flat(result)
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report):
-    report.outcome = "passed"
-"""
-LATEST = """
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session):
-    session.exitstatus = 0
-"""
-MEDDLES = """
+def test_a_comparison_in_a_process_that_a_test_forks_is_refused(attacked):
+    tests = """
 
-@pytest.mark.cpg(task="track", model="mirrored")
-def test_bad(cpg):
-    object.__setattr__(cpg, {field!r}, {value})
-"""
-PASSED = "passed or was skipped although its gate had failed: test_gates.py::test_bad"
-FLIPPED = [
-    *(
-        Attack(
-            name=f"a result whose {field} is {value}",
-            tests=MEDDLES.format(field=field, value=value),
-            said="MODEL BOTTLENECK: the model solves 0 of ",
-        )
-        for field, value in (
-            ("verdict", "'fine'"),
-            ("learned", "cpg.oracle"),
-            ("interval", "None"),
-        )
-    ),
-    Attack(
-        name="a report that is turned into a passed one",
-        conftest=FLIPS.format(how="wrapper", outcome="passed"),
-        said=PASSED,
-    ),
-    Attack(
-        name="the same before ours",
-        conftest=FLIPS.format(how="trylast=True, wrapper", outcome="passed"),
-        said=PASSED,
-    ),
-    Attack(
-        name="a report that is turned into a skipped one",
-        conftest=FLIPS.format(how="wrapper", outcome="skipped"),
-        said="F test_bad 1.00 0.00",
-    ),
-    Attack(
-        name="the same after ours",
-        conftest=LATER.replace('"passed"', '"skipped" if report.when == "call" else "passed"'),
-        said=PASSED,
-    ),
-    Attack(
-        name="the same in a worker",
-        conftest=FLIPS.format(how="wrapper", outcome="passed"),
-        options=("-n", "1"),
-        said=PASSED,
-    ),
-    Attack(
-        name="every report that is turned into a passed one",
-        tests="""
-@pytest.mark.cpg(task="track", model="right")
-def test_bad(): ...
-""",
-        conftest=LATER,
-        said=PASSED,
-    ),
-    Attack(
-        name="an exit code that is set after ours",
-        conftest=LATEST,
-        said="FAILED test_gates.py::test_bad - MODEL BOTTLENECK",
-    ),
-    Attack(
-        name="the same where a gate does not report",
-        conftest=LATEST
-        + """
-
-def pytest_runtest_protocol(item):
-    return True
-""",
-        said="cpg: 1 gate not reported",
-    ),
-]
-CI = {"CI": "true"}
-REQUIRED = [
-    Attack(
-        name="a session that ends as passed before its first test",
-        conftest="""
-
-def pytest_collection_modifyitems():
-    pytest.exit("done", returncode=0)
-""",
-        said="! test_bad did not report",
-    ),
-    *(
-        Attack(
-            name=f"a session that is left as passed in {hook}",
-            conftest=f"\n\ndef {hook}():\n    pytest.exit('no GPU', returncode=0)\n",
-            tests=BAD,
-            options=("--cpg-require=all",),
-            said="pytest.exit ended the session with exit code 0 before any gate was judged",
-        )
-        for hook in ("pytest_configure", "pytest_sessionstart")
-    ),
-    Attack(
-        name="a session that is left as passed while nobody knows of any gate",
-        conftest="\n\ndef pytest_collection():\n    pytest.exit('no GPU', returncode=0)\n",
-        environment=CI,
-        said="before any gate was judged: it is 1 instead. A job without gates takes -p no:cpg",
-    ),
-    Attack(
-        name="sys.exit() in the conftest file of a project of which nothing is known",
-        conftest="\n\nraise SystemExit\n",
-        environment=CI,
-        code=4,
-        said="SystemExit would have ended the session as passed, before its gates were accounted",
-        is_apart=True,
-    ),
-    Attack(
-        name="a marker that is taken away",
-        tests=BAD.replace("cpg): ...", "): ..."),
-        conftest="\n\ndef pytest_itemcollected(item):\n    item.own_markers.clear()\n",
-        environment=CI,
-        said="1 of 1 gates was collected, and dropped by a plugin or a conftest.py",
-    ),
-    Attack(
-        name="every gate skipped in CI",
-        tests=f"pytestmark = pytest.mark.skipif(True, reason='no GPU')\n{GOOD}{BAD}",
-        environment=CI,
-        said="every gate was skipped, and none judged. A job without gates takes --cpg-skip, "
-        "or --cpg-require=0",
-    ),
-    Attack(
-        name="the same where all are required",
-        tests=f"pytestmark = pytest.mark.skipif(True, reason='no GPU')\n{BAD}",
-        options=("--cpg-require=all",),
-        said="every gate was skipped, and none judged.",
-    ),
-    Attack(
-        name="xfail that is not strict",
-        tests=f"{GOOD}\n\n@pytest.mark.xfail{BAD[1:]}",
-        environment=CI,
-        said="1 of 2 gates was left to fail by an xfail that is not strict or not run: "
-        "test_gates.py::test_bad. xfail(strict=True) keeps a gate that is known to fail",
-    ),
-    Attack(
-        name="xfail that is strict here and not there",
-        tests=f"pytestmark = pytest.mark.xfail\n{BAD}",
-        files={"tox.ini": "[pytest]\naddopts = -p no:hypothesispytest\nxfail_strict = true\n"},
-        conftest="""
-
-def pytest_collection_modifyitems(items):
-    items[0].add_marker(pytest.mark.xfail(strict=False))
-""",
-        environment=CI,
-        said="by an xfail that is not strict or not run",
-    ),
-    Attack(
-        name="xfail that is not run",
-        tests=f"{GOOD}\n\n@pytest.mark.xfail(run=False, strict=True){BAD[1:]}",
-        environment=CI,
-        said="by an xfail that is not strict or not run",
-    ),
-    Attack(
-        name="an xfail beside a test that leaves CI",
-        tests=f"""{GOOD}
-
-@pytest.mark.xfail
-@pytest.mark.cpg(task="track", model="mirrored")
-def test_bad(cpg):
-    pass
-
-def test_environment():
-    import os
-    os.environ["CI"] = ""
-""",
-        environment=CI,
-        is_apart=True,
-        said="by an xfail that is not strict or not run",
-    ),
-    Attack(
-        name="xfail by a call",
-        tests=f"""{GOOD}
-
-@pytest.mark.cpg(task="track", model="mirrored")
-def test_bad(request):
-    pytest.xfail("known")
-    request.getfixturevalue("cpg")
-""",
-        environment=CI,
-        options=("-n", "1"),
-        said="by an xfail that is not strict or not run",
-    ),
-    *(
-        Attack(
-            name=f"{left} left in the environment",
-            environment={**CI, "PYTEST_ADDOPTS": left},
-            code=4,
-            said=f"{flag} is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
-            "verdict. Take it out there, or type it where it is meant.",
-        )
-        for left, flag in (
-            ("--collect-only", "--collect-only"),
-            ("-q --co", "--collect-only"),
-            ("--setup-plan", "--setup-plan"),
-            ("--setup-only", "--setup-only"),
-            ("--fixtures", "--fixtures"),
-        )
-    ),
-    Attack(
-        name="a smoke test left in the environment",
-        environment={**CI, "PYTEST_ADDOPTS": "--cpg-quick"},
-        code=4,
-        said="--cpg-quick is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
-        "verdict. Take it out there, or type it where it is meant.",
-    ),
-    Attack(
-        name="gates left out by the ini file",
-        files={"tox.ini": "[pytest]\naddopts = -p no:hypothesispytest --cpg-skip\n"},
-        environment=CI,
-        code=4,
-        said="--cpg-skip is set in PYTEST_ADDOPTS or addopts",
-    ),
-    *(
-        Attack(
-            name=f"{left} left in the environment",
-            environment={**CI, "PYTEST_ADDOPTS": f"{left}=bad"},
-            code=4,
-            said=f"{left} is set in PYTEST_ADDOPTS or addopts",
-        )
-        for left in ("--cpg-last", "--cpg-replay")
-    ),
-    Attack(
-        name="a forecast left in the environment",
-        environment={**CI, "PYTEST_ADDOPTS": "--cpg-plan"},
-        code=4,
-        said="--cpg-plan is set in PYTEST_ADDOPTS or addopts",
-    ),
-]
-IN_A_CHILD = """
-
-@pytest.mark.cpg(task="track", model="right")
-def test_bad({fixtures}benchmark_runner):
+def compare_in_a_fork(benchmark_runner):
     child = os.fork()
     if not child:
         try:
@@ -559,23 +250,135 @@ def test_bad({fixtures}benchmark_runner):
         finally:
             os._exit(0)
     os.waitpid(child, 0)
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_alone(benchmark_runner):
+    compare_in_a_fork(benchmark_runner)
+
+
+@pytest.mark.cpg(task="track", model="right")
+def test_second(cpg, benchmark_runner):
+    compare_in_a_fork(benchmark_runner)
 """
-FORKED = [
-    Attack(
-        name=name,
-        tests=IN_A_CHILD.format(fixtures=fixtures),
-        options=("-W", "ignore"),
-        said="a comparison was made in a process that the test forked, where nothing is judged",
-    )
-    for name, fixtures in (
-        ("a comparison in a forked process", ""),
-        ("one of two comparisons in a forked process", "cpg, "),
-    )
-]
+    result = attacked(tests, "-W", "ignore")
+    result.assert_outcomes(failed=2)
+    said = "a comparison was made in a process that the test forked, where nothing is judged"
+    assert said in flat(result)
+    for name in ("alone", "second"):
+        result.stdout.fnmatch_lines(
+            [f"FAILED test_gates.py::test_{name} - a comparison was made *"]
+        )
+
+
+def test_a_result_that_a_test_meddles_with_is_judged_as_it_was_measured(attacked):
+    tests = """
+
+@pytest.mark.parametrize("field", ["verdict", "learned", "interval"])
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_bad(cpg, field):
+    values = {"verdict": "fine", "learned": cpg.oracle, "interval": None}
+    object.__setattr__(cpg, field, values[field])
+"""
+    result = attacked(tests)
+    result.assert_outcomes(failed=3)
+    assert result.stdout.str().count("MODEL BOTTLENECK: the model solves 0 of ") == 3
+
+
+FLIPS = """
+
+def flipped(report, item, names, outcome):
+    if report.when == "call" and item.name in names:
+        report.outcome = outcome
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    flipped(report, item, ["test_passed"], "passed")
+    return flipped(report, item, ["test_skipped"], "skipped")
+
+
+class Before:
+    @pytest.hookimpl(trylast=True, wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        return flipped((yield), item, ["test_passed_before"], "passed")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Before())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report):
+    if report.nodeid.endswith("_later"):
+        is_skipped = report.when == "call" and "skipped" in report.nodeid
+        report.outcome = "skipped" if is_skipped else "passed"
+"""
+
+
+@both_ways
+def test_a_report_that_a_hook_turns_into_a_passed_one_hides_no_gate(attacked, workers):
+    names = ("passed", "passed_before", "passed_later", "skipped_later")
+    tests = "".join(BAD.replace("test_bad", f"test_{name}") for name in (*names, "skipped"))
+    unmeasured = BAD.replace("test_bad(cpg)", "test_unmeasured_later()")
+    result = attacked(tests + unmeasured, *workers, conftest=FLIPS)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    hidden = (f"test_gates.py::test_{name}" for name in (*names, "unmeasured_later"))
+    said = f"passed or was skipped although its gate had failed: {', '.join(hidden)} "
+    assert said in f"{flat(result)} "
+    result.stdout.fnmatch_lines(["* F test_skipped * 1.00 0.00 *"])
+
+
+PASSES = """
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    session.exitstatus = {}
+"""
+NO_REPORT = "\n\ndef pytest_runtest_protocol(item):\n    return True\n"
+FAILED = "FAILED test_gates.py::test_bad - MODEL BOTTLENECK"
 LEFT_AS_PASSED = (
     "pytest was ended with exit code 0, and a gate has failed or was not accounted for: it is 1"
 )
-STOPPED = """
+REPLACED = """
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main():
+    yield
+    return 0
+"""
+LEAVES = "\n\n{}def {}():\n    raise SystemExit({})\n"
+LAST = "@pytest.hookimpl(trylast=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("conftest", "said"),
+    [
+        (PASSES.format(0), FAILED),
+        (PASSES.format(256), FAILED),
+        (PASSES.format(0) + NO_REPORT, "cpg: 1 gate not reported"),
+        (REPLACED, LEFT_AS_PASSED),
+        (LEAVES.format("", "pytest_unconfigure", 0), LEFT_AS_PASSED),
+        (LEAVES.format(LAST, "pytest_sessionfinish", 0), LEFT_AS_PASSED),
+    ],
+    ids=["set", "set to 256", "unreported", "replaced", "left after", "left at the end"],
+)
+def test_an_exit_code_that_says_that_all_passed_is_replaced(attacked, conftest, said):
+    result = attacked(conftest=conftest)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert said in flat(result)
+
+
+def test_an_exit_after_the_session_that_says_that_something_is_wrong_is_left(attacked):
+    result = attacked(conftest=LEAVES.format("", "pytest_unconfigure", 3), is_apart=True)
+    assert result.ret == 3
+    assert "1 failed" in flat(result)
+
+
+def test_a_signal_that_ends_pytest_as_passed_while_a_report_is_written_is_no_pass(attacked):
+    conftest = """
 from pytest_cpg.report import provenance
 
 import os, signal, sys
@@ -592,109 +395,239 @@ provenance.collect = stopped
 # As libraries install it that train.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 """
-ENDINGS = [
-    Attack(
-        name="a signal that ends pytest as passed while a report is written",
-        conftest=STOPPED,
-        options=("--cpg-json=o.json",),
-        said=LEFT_AS_PASSED,
-        is_apart=True,
-    ),
-    Attack(
-        name="an exit after the session that says that something is wrong",
-        conftest="\n\ndef pytest_unconfigure():\n    raise SystemExit(3)\n",
-        code=3,
-        said="1 failed",
-        is_apart=True,
-    ),
-    *(
-        Attack(name=name, conftest=conftest, said=said)
-        for name, said, conftest in (
-            (
-                "sys.exit(0) after the session",
-                LEFT_AS_PASSED,
-                """
+    result = attacked(BAD, "--cpg-json=o.json", conftest=conftest, is_apart=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert LEFT_AS_PASSED in flat(result)
 
-def pytest_unconfigure():
-    raise SystemExit(0)
-""",
-            ),
-            (
-                "sys.exit(0) while the session ends",
-                LEFT_AS_PASSED,
-                """
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish():
-    raise SystemExit(0)
-""",
-            ),
-            (
-                "a session whose exit code is replaced",
-                LEFT_AS_PASSED,
-                """
+EXITS = "\n\ndef {}():\n    pytest.exit('no GPU', returncode=0)\n"
+NO_GATE_JUDGED = (
+    "pytest.exit ended the session with exit code 0 before any gate was judged: it is 1"
+)
+UNMARKED = "\n\ndef pytest_itemcollected(item):\n    item.own_markers.clear()\n"
+IN_CI = {"CI": "true"}
 
-@pytest.hookimpl(wrapper=True)
-def pytest_cmdline_main():
-    yield
-    return 0
-""",
-            ),
-            (
-                "an exit code of which whoever waits sees 0",
-                "FAILED test_gates.py::test_bad - MODEL BOTTLENECK",
-                """
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session):
-    session.exitstatus = 256
-""",
-            ),
-        )
-    ),
-]
+@pytest.mark.parametrize(
+    ("conftest", "options", "environment", "said"),
+    [
+        (EXITS.format("pytest_configure"), ["--cpg-require=all"], {}, NO_GATE_JUDGED),
+        (EXITS.format("pytest_sessionstart"), ["--cpg-require=all"], {}, NO_GATE_JUDGED),
+        (
+            EXITS.format("pytest_collection"),
+            [],
+            IN_CI,
+            f"{NO_GATE_JUDGED} instead. A job without gates takes -p no:cpg",
+        ),
+        (EXITS.format("pytest_collection_modifyitems"), [], {}, "! test_bad did not report"),
+        (
+            UNMARKED,
+            [],
+            IN_CI,
+            "1 of 1 gates was collected, and dropped by a plugin or a conftest.py",
+        ),
+    ],
+    ids=["configure", "sessionstart", "collection", "modifyitems", "marker"],
+)
+def test_a_session_that_loses_its_gates_is_no_pass(
+    attacked, monkeypatch, conftest, options, environment, said
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    result = attacked(BAD.replace("cpg): ...", "): ..."), *options, conftest=conftest)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert said in flat(result)
+
+
+@pytest.mark.parametrize(
+    ("environment", "options"), [(IN_CI, []), ({}, ["--cpg-require=all"])], ids=["CI", "required"]
+)
+def test_a_session_of_which_every_gate_is_skipped_is_no_pass(
+    attacked, monkeypatch, environment, options
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    skipped = "pytestmark = pytest.mark.skipif(True, reason='no GPU')\n"
+    result = attacked(skipped + GOOD + BAD, *options)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "every gate was skipped, and none judged. A job without gates takes" in flat(result)
+
+
+@both_ways
+def test_an_xfail_that_nobody_would_notice_excuses_no_gate_in_ci(attacked, monkeypatch, workers):
+    monkeypatch.setenv("CI", "true")
+    tests = """
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_known(cpg): ...
+
+
+@pytest.mark.xfail(strict=False)
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_not_strict(cpg): ...
+
+
+@pytest.mark.xfail
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_strict_by_the_ini_file_alone(cpg): ...
+
+
+@pytest.mark.xfail(run=False, strict=True)
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_not_run(cpg): ...
+
+
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_by_a_call(request):
+    pytest.xfail("known")
+    request.getfixturevalue("cpg")
+
+
+def test_that_leaves_ci():
+    os.environ["CI"] = ""
+"""
+    conftest = """
+
+def pytest_collection_modifyitems(items):
+    items[3].add_marker(pytest.mark.xfail(strict=False))
+"""
+    ini = {"tox.ini": "[pytest]\naddopts = -p no:hypothesispytest\nxfail_strict = true\n"}
+    result = attacked(GOOD + tests, *workers, conftest=conftest, files=ini)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    excused = ("not_strict", "strict_by_the_ini_file_alone", "not_run", "by_a_call")
+    names = ", ".join(f"test_gates.py::test_{name}" for name in excused)
+    assert (
+        f"4 of 6 gates were left to fail by an xfail that is not strict or not run: {names}. "
+        f"xfail(strict=True) keeps a gate that is known to fail"
+    ) in flat(result)
+
+
+IN_ADDOPTS = (
+    "{} is set in PYTEST_ADDOPTS or addopts, and would leave CI without a verdict. Take it out "
+    "there, or type it where it is meant."
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "spelling"),
+    [
+        ("collectonly", "--collect-only"),
+        ("setupplan", "--setup-plan"),
+        ("setuponly", "--setup-only"),
+        ("showfixtures", "--fixtures"),
+        ("show_fixtures_per_test", "--fixtures-per-test"),
+    ],
+)
+def test_what_runs_no_test_has_to_be_typed_in_ci(monkeypatch, name, spelling):
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.UsageError, match=re.escape(IN_ADDOPTS.format(spelling))):
+        check_will_run(started(**{name: True}), usual_settings())
+    check_will_run(started(spelling, **{name: True}), usual_settings())
+
+
+@pytest.mark.parametrize("name", ["quick", "plan", "skip", "last", "replay"])
+def test_what_judges_no_gate_has_to_be_typed_in_ci(monkeypatch, name):
+    monkeypatch.setenv("CI", "true")
+    settings = replace(usual_settings(), switches=frozenset([name]))
+    with pytest.raises(pytest.UsageError, match=re.escape(IN_ADDOPTS.format(f"--cpg-{name}"))):
+        check_session(started(), settings)
+    check_session(started(f"--cpg-{name}"), settings)
+
+
+@pytest.mark.parametrize(
+    ("left", "refused"), [("-q --co", "--collect-only"), ("--cpg-quick", "--cpg-quick")]
+)
+def test_a_session_in_ci_obeys_no_such_option_of_its_environment(
+    attacked, monkeypatch, left, refused
+):
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("PYTEST_ADDOPTS", left)
+    result = attacked()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert IN_ADDOPTS.format(refused) in flat(result)
+
+
+@pytest.mark.parametrize("option", ["--co", "--setup-plan", "--fixtures"])
+def test_what_is_typed_in_ci_may_run_nothing(attacked, monkeypatch, option):
+    monkeypatch.setenv("CI", "true")
+    result = attacked(BAD, option)
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*cpg: *gate*")
+
+
+def test_a_session_without_gates_may_collect_alone_in_ci(repository, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
+    repository.makepyfile("def test_other(): ...")
+    assert repository.runpytest().ret == 0
+
+
 ENDS = """
-calls = []
 
+def ending(line):
+    calls = []
 
-def model(observations, actions):
-    calls.append(1)
-    # Not while it is checked, before the first arm.
-    if len(calls) == 30:
-        {line}
-    return observations - actions
+    def model(observations, actions):
+        calls.append(1)
+        # Not while it is checked, before the first arm.
+        if len(calls) == 30:
+            exec(line)
+        return observations - actions
 
+    return model
+"""
+COMPARES = """
 
 @pytest.mark.cpg(task="track")
 def test_bad(benchmark_runner):
-    benchmark_runner.compare(learned=model)
+    benchmark_runner.compare(learned=ending({!r}))
 """
+HIDES = "would have ended the session as passed, before its gates were accounted for."
+
+
+def test_a_model_or_a_test_that_ends_the_process_as_passed_fails_its_test(attacked):
+    lines = {
+        "import posix; posix._exit(0)": "os._exit(0)",
+        "os.execlp('true', 'true')": "os.execv",
+        "os.execle('/bin/true', 'true', {})": "os.execve",
+    }
+    tests = [
+        COMPARES.format(line).replace("test_bad", f"test_{number}")
+        for number, line in enumerate(lines)
+    ]
+    units = (
+        "\n\ndef test_exit():\n    os._exit(0)\n\n\ndef test_exec():\n    os.execlp('true', '')\n"
+    )
+    result = attacked(ENDS + "".join(tests) + units, is_apart=True)
+    result.assert_outcomes(failed=5)
+    said = flat(result)
+    for call in lines.values():
+        assert f"SystemExit: {call} {HIDES}" in said
+    assert f"> os._exit(0) E SystemExit: os._exit(0) {HIDES}" in re.sub(
+        r" test_gates.*?: ", "", said
+    )
+    assert "> os.execlp('true', '')" in said
+
+
 AT_EXIT = "import atexit; atexit.register(lambda: {}._exit(0))"
 IN_A_THREAD = """
-        wait = threading.main_thread().join
-        threading.Thread(target=lambda: wait() or os._exit(0)).start()
+wait = threading.main_thread().join
+threading.Thread(target=lambda: wait() or os._exit(0)).start()
 """
-ENDED = [
-    Attack(name=name, tests=ENDS.format(line=line), said=said, is_apart=True)
-    for name, line, said in (
-        ("posix._exit", "import posix; posix._exit(0)", "SystemExit: os._exit(0) would have ended"),
-        ("execlp", "os.execlp('true', 'true')", "SystemExit: os.execv would have ended"),
-        ("execle", "os.execle('/bin/true', 'true', {})", "SystemExit: os.execve would have ended"),
-        ("os._exit at exit", AT_EXIT.format("os"), "1 failed"),
-        ("posix._exit at exit", f"import posix; {AT_EXIT.format('posix')}", "1 failed"),
-        ("os._exit in a thread after the session", IN_A_THREAD, "1 failed"),
-    )
-]
-ENDED += [
-    Attack(
-        name=f"{call} in a test without a gate",
-        tests=f"{BAD}\n\ndef test_unit():\n    {call}\n",
-        said=(f"SystemExit: {said} would have ended", f"> {call}"),
-        is_apart=True,
-    )
-    for call, said in (("os._exit(0)", "os._exit(0)"), ("os.execlp('true', 'true')", "os.execv"))
-]
-HIDES = "would have ended the session as passed, before its gates were accounted for."
+
+
+@pytest.mark.parametrize(
+    "line",
+    [AT_EXIT.format("os"), f"import posix; {AT_EXIT.format('posix')}", IN_A_THREAD],
+    ids=["os at exit", "posix at exit", "thread"],
+)
+def test_a_process_that_is_ended_as_passed_after_its_session_is_none(attacked, line):
+    result = attacked(ENDS + COMPARES.format(line), is_apart=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "1 failed" in flat(result)
+
+
 AGAIN = """
 import os, sys
 
@@ -702,19 +635,14 @@ if "AGAIN" not in os.environ:
     call = [sys.executable, "-m", "pytest", "-s"]
     os.execve(sys.executable, call, {**os.environ, "AGAIN": "1"})
 """
-EARLY = [
-    Attack(
-        name=name,
-        conftest=conftest,
-        files=files,
-        options=options,
-        code=code,
-        said=said,
-        is_apart=True,
-    )
-    for name, conftest, files, options, code, said in (
+ENDS_HERE = "\nimport os\nos._exit(0)\n"
+CACHED = {".pytest_cache/v/cpg/last.1": '{"test_bad": []}'}
+
+
+@pytest.mark.parametrize(
+    ("conftest", "files", "options", "code", "said"),
+    [
         (
-            "a file before the gates, where there were some before",
             "",
             {".cpg/history": "", "test_first.py": "import os\nos._exit(0)\n"},
             (),
@@ -722,107 +650,86 @@ EARLY = [
             (f"os._exit(0) {HIDES}", "test_first.py:2", "! test_bad did not report"),
         ),
         (
-            "a conftest file of a folder",
             "",
             {"first/conftest.py": "import os\nos.execlp('true', 'true')\n", "first/test_a.py": ""},
             ("--cpg-require=all",),
             2,
             (f"os.execv {HIDES}", "first/conftest.py:2"),
         ),
+        (ENDS_HERE, {}, ("--cpg-require=all",), 4, (f"os._exit(0) {HIDES}", "conftest.py:")),
+        (ENDS_HERE, CACHED, (), 4, (f"os._exit(0) {HIDES}", "conftest.py:")),
         (
-            "the conftest file of a project that was told to have gates",
-            "\nimport os\nos._exit(0)\n",
-            {},
-            ("--cpg-require=all",),
-            4,
-            (f"os._exit(0) {HIDES}", "conftest.py:"),
-        ),
-        (
-            "the conftest file of a project whose gates only pytest's cache knows",
-            "\nimport os\nos._exit(0)\n",
-            {".pytest_cache/v/cpg/last.1": '{"test_bad": []}'},
-            (),
-            4,
-            (f"os._exit(0) {HIDES}", "conftest.py:"),
-        ),
-        (
-            "sys.exit() in the conftest file of a project with a baseline",
             "\nraise SystemExit\n",
             {".cpg/baseline.json": ""},
             (),
             4,
             (f"SystemExit {HIDES}", "conftest.py:"),
         ),
-        (
-            "pytest that a conftest file starts again in another environment",
-            AGAIN,
-            {".cpg/history": ""},
-            ("-s",),
-            1,
-            "= 1 failed in",
-        ),
-    )
-]
+        (AGAIN, {".cpg/history": ""}, ("-s",), 1, ("= 1 failed in",)),
+    ],
+    ids=["history", "folder", "required", "cache", "baseline", "pytest again"],
+)
+def test_a_file_that_ends_the_process_before_its_gates_are_known_is_refused(
+    attacked, conftest, files, options, code, said
+):
+    result = attacked(BAD, *options, conftest=conftest, files=files, is_apart=True)
+    assert result.ret == code
+    for part in said:
+        assert part in flat(result)
+
+
+def test_a_conftest_file_that_exits_in_ci_is_refused_though_nothing_is_known(attacked, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    result = attacked(conftest="\n\nraise SystemExit\n", is_apart=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"SystemExit {HIDES}" in flat(result)
+
+
+@pytest.mark.parametrize(("file", "status"), [("conftest.py", 3), ("test_first.py", 1)])
+def test_an_exit_that_says_that_something_is_wrong_is_left_to_pytest(repository, file, status):
+    repository.makepyfile(test_gates=HEAD + BAD)
+    repository.mkdir(".cpg").joinpath("baseline.json").touch()
+    with (repository.path / file).open("a", encoding="utf-8") as text:
+        text.write(f"\nraise SystemExit({status})\n")
+    result = repository.runpytest_subprocess()
+    # It calls any exit while tests are collected an error of its own.
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR == 3
+    assert HIDES not in flat(result)
+
+
+@pytest.mark.parametrize("tests", [GOOD, "def test_unit(): ..."], ids=["gate", "unit"])
+def test_a_session_that_is_over_and_hides_no_failed_gate_may_end_its_process(attacked, tests):
+    ends = "\nimport os\n\ndef pytest_sessionfinish(): os._exit(0)\n"
+    assert attacked(tests, conftest=ends, files={".cpg/history": ""}, is_apart=True).ret == 0
+
+
 CATCHES = """
-        while True:
-            try:
-                time.sleep(60)
-            except BaseException:
-                pass
+while True:
+    try:
+        time.sleep(60)
+    except BaseException:
+        pass
 """
 IS_NATIVE = """
-        import ctypes
-        mutex = ctypes.create_string_buffer(64)
-        for _ in range(2):
-            ctypes.CDLL(None).pthread_mutex_lock(mutex)
+import ctypes
+mutex = ctypes.create_string_buffer(64)
+for _ in range(2):
+    ctypes.CDLL(None).pthread_mutex_lock(mutex)
 """
-GIVEN_UP = (
-    "test_gates.py::test_bad: the model does not answer 1 s after its time was over (timeout=3), "
-    "and catches what interrupts it. The session ends here, with exit code 1"
-)
-# Instead of half a minute.
-SOON = "\n\nimport pytest_cpg.machine.deadline\n\npytest_cpg.machine.deadline._LAST_SECONDS = 1.0\n"
-HANGS = [
-    Attack(
-        name=name,
-        tests=ENDS.format(line=line) + GOOD,
-        conftest=SOON,
-        # Time enough to reach the hang on a machine with much else to do.
-        options=("--cpg-timeout=3",),
-        said=GIVEN_UP,
-        is_apart=True,
-    )
-    for name, line in (
-        ("a hang that catches every interruption", CATCHES),
-        ("a hang in native code", IS_NATIVE),
-    )
-]
-ATTACKS = [*SETTINGS, *LATE, *FLIPPED, *REQUIRED, *ENDINGS, *FORKED, *ENDED, *EARLY, *HANGS]
 
 
-def run(repository, monkeypatch, attack):
-    for name, value in attack.environment.items():
-        monkeypatch.setenv(name, value)
-    with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
-        file.write(attack.conftest)
-    for name, text in attack.files.items():
-        (repository.path / name).parent.mkdir(parents=True, exist_ok=True)
-        (repository.path / name).write_text(text, encoding="utf-8")
-    (repository.path / "test_gates.py").write_text(HEAD + attack.tests, encoding="utf-8")
-    if attack.is_apart:
-        return repository.runpytest_subprocess(*attack.options, timeout=60)
-    return repository.runpytest_inprocess(*attack.options, no_reraise_ctrlc=True)
-
-
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_nothing_is_green_by_accident(repository, monkeypatch, attack):
-    result = run(repository, monkeypatch, attack)
-    output = result.stdout.str() + result.stderr.str()
-    assert result.ret == attack.code, output
-    for part in [attack.said] if isinstance(attack.said, str) else attack.said:
-        assert part in " ".join(output.split())
-    assert "INTERNALERROR" not in output
-    assert not re.findall(r"(?m)^\S*pytest_cpg/\S+\.py:\d+: ", output)
+@pytest.mark.parametrize("line", [CATCHES, IS_NATIVE], ids=["catches", "native"])
+def test_a_hang_that_nothing_interrupts_ends_the_session_with_an_error(attacked, line):
+    # Instead of half a minute.
+    soon = "\n\nimport pytest_cpg.machine.deadline as deadline\n\ndeadline._LAST_SECONDS = 1.0\n"
+    tests = ENDS + COMPARES.format(line) + GOOD
+    # Time enough to reach the hang on a machine with much else to do.
+    result = attacked(tests, "--cpg-timeout=3", conftest=soon, is_apart=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert (
+        "test_gates.py::test_bad: the model does not answer 1 s after its time was over "
+        "(timeout=3), and catches what interrupts it. The session ends here, with exit code 1"
+    ) in flat(result)
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
@@ -830,12 +737,13 @@ RECIPES = {
     "GitHub": re.search(r"; fi\n +(pytest .*)\n +(grep .*)\n", PAGE).groups(),
     "GitLab": re.search(r"script: \|\n +(pytest .*)\n +(grep .*)\n", PAGE).groups(),
 }
-NATIVE = "import ctypes; ctypes.CDLL(None).{}(0)"
+NATIVE = "import ctypes; ctypes.CDLL(None)._exit(0)"
 AT_NATIVE_EXIT = """
-        import ctypes
-        native = ctypes.CDLL(None)
-        native.__cxa_atexit(native._exit, None, None)
+import ctypes
+native = ctypes.CDLL(None)
+native.__cxa_atexit(native._exit, None, None)
 """
+TAKEN = "import taken; taken._exit(0)"
 OUTERMOST = """
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)
@@ -847,24 +755,22 @@ def pytest_cmdline_main():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="calls the C library")
 @pytest.mark.parametrize(
-    ("name", "text", "conftest", "by_pytest", "by_report"),
+    ("name", "tests", "conftest", "by_pytest", "by_report"),
     [
         ("GitHub", GOOD, "", 0, 0),
         ("GitHub", BAD, "", 1, 1),
-        ("GitHub", ENDS.format(line=NATIVE.format("_exit")), "", 0, 2),
-        ("GitLab", ENDS.format(line=AT_NATIVE_EXIT), "", 0, 1),
-        ("GitHub", ENDS.format(line="import taken; taken._exit(0)"), "", 0, 2),
+        ("GitHub", ENDS + COMPARES.format(NATIVE), "", 0, 2),
+        ("GitLab", ENDS + COMPARES.format(AT_NATIVE_EXIT), "", 0, 1),
+        ("GitHub", ENDS + COMPARES.format(TAKEN), "", 0, 2),
         ("GitHub", BAD, OUTERMOST, 0, 1),
     ],
     ids=["good", "bad", "_exit", "at exit", "taken before", "outermost"],
 )
 def test_the_recipe_for_ci_sees_a_session_that_is_ended_unseen(
-    repository, monkeypatch, name, text, conftest, by_pytest, by_report
+    repository, attacked, monkeypatch, name, tests, conftest, by_pytest, by_report
 ):
-    with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
-        file.write(conftest)
-    repository.makepyfile(test_gates=HEAD + text, taken="from os import _exit")
-    if "taken" in text:
+    repository.makepyfile(taken="from os import _exit")
+    if TAKEN in tests:
         # By a plugin, before ours has put its own in the place of it.
         monkeypatch.setenv("PYTHONPATH", str(repository.path))
         monkeypatch.setenv("PYTEST_PLUGINS", "taken")
@@ -872,7 +778,7 @@ def test_the_recipe_for_ci_sees_a_session_that_is_ended_unseen(
     run, look = (line.replace("--cpg-drift=fail", "") for line in RECIPES[name])
     command, *options = shlex.split(run.removesuffix('"$@"'))
     assert command == "pytest"
-    assert repository.runpytest_subprocess(*options).ret == by_pytest
+    assert attacked(tests, *options, conftest=conftest, is_apart=True).ret == by_pytest
     assert repository.run("bash", "-c", look).ret == by_report
 
 
@@ -888,45 +794,7 @@ def test_the_recipe_for_an_ini_file_misses_the_plugin(repository, text):
     assert "Missing required plugins: pytest-cpg" in result.stderr.str()
 
 
-@pytest.mark.parametrize(("file", "status"), [("conftest.py", 3), ("test_first.py", 1)])
-def test_an_exit_that_says_that_something_is_wrong_is_left_to_pytest(repository, file, status):
-    repository.makepyfile(test_gates=HEAD + BAD)
-    (repository.path / ".cpg").mkdir()
-    (repository.path / ".cpg" / "baseline.json").touch()
-    with (repository.path / file).open("a", encoding="utf-8") as text:
-        text.write(f"\nraise SystemExit({status})\n")
-    result = repository.runpytest_subprocess()
-    # It calls any exit while tests are collected an error of its own.
-    assert result.ret == pytest.ExitCode.INTERNAL_ERROR == 3
-    assert HIDES not in result.stdout.str() + result.stderr.str()
-
-
-@pytest.mark.parametrize("tests", [GOOD, "def test_unit(): ..."], ids=["gate", "unit"])
-def test_a_session_that_is_over_and_hides_no_failed_gate_may_end_its_process(repository, tests):
-    with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
-        file.write("\nimport os\n\ndef pytest_sessionfinish(): os._exit(0)\n")
-    repository.makepyfile(test_gates=HEAD + tests)
-    (repository.path / ".cpg").mkdir()
-    (repository.path / ".cpg" / "history").touch()
-    assert repository.runpytest_subprocess().ret == 0
-
-
-def test_a_baseline_that_is_written_need_not_be_there(repository):
-    repository.makepyfile(test_gates=HEAD + GOOD)
+def test_a_baseline_that_is_written_need_not_be_there(attacked):
     option = "--cpg-baseline=new.json"
-    assert repository.runpytest(option, "--cpg-update-baseline", "--cpg-force").ret == 0
-    assert repository.runpytest(option).ret == 0
-
-
-@pytest.mark.parametrize("option", ["--co", "--setup-plan", "--fixtures"])
-def test_what_is_typed_in_ci_may_run_nothing(repository, monkeypatch, option):
-    monkeypatch.setenv("CI", "true")
-    repository.makepyfile(test_gates=HEAD + BAD)
-    assert repository.runpytest(option).ret == 0
-
-
-def test_a_session_without_gates_may_collect_alone_in_ci(repository, monkeypatch):
-    monkeypatch.setenv("CI", "true")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
-    repository.makepyfile("def test_other(): ...")
-    assert repository.runpytest().ret == 0
+    assert attacked(GOOD, option, "--cpg-update-baseline", "--cpg-force").ret == 0
+    assert attacked(GOOD, option).ret == 0

@@ -1,10 +1,17 @@
 """A kind of gate that is written wrongly: one clean sentence, and the other gates are shown."""
 
 import json
+import math
 
 import pytest
 from sessions import flat
 
+from pytest_cpg.contracts import CpgError, KindError
+from pytest_cpg.gates.answer import ask, ask_at_end
+from pytest_cpg.gates.arguments import Argument, name, of_option
+from pytest_cpg.gates.card import Card, Row, Ruling, Severity, Table
+from pytest_cpg.gates.drift import Drift
+from pytest_cpg.gates.kind import Alarm, ForecastLine
 from pytest_cpg.gates.planning_gap.kind import PlanningGap
 from pytest_cpg.gates.policy_comparison.kind import PolicyComparison
 from pytest_cpg.plugin.contributed import check_kind
@@ -121,111 +128,178 @@ def test_a_kind_as_it_should_be_passes_what_its_marker_accepts(faulty):
     faulty("pass")[0].assert_outcomes(passed=2)
 
 
-HOLM = ("--cpg-correction=holm", "--cpg-family-size=2")
+def kind(**members):
+    """Return a kind as it should be, but for these members."""
+    written = {"__name__": "conftest", "right": None}
+    exec(KINDS % "    pass", written)  # noqa: S102  # our own
+    return type("Mine", (written["Mine"],), members)()
+
+
+def refused(member, answer):
+    """Return what is said of a member that gives this answer, or that calls it."""
+    calls = answer if callable(answer) else lambda: answer
+    with pytest.raises(KindError) as caught:
+        ask(kind(**{member: lambda *_: calls()}), member)
+    return str(caught.value)
+
+
+def skips():
+    pytest.skip("no")
+
+
+def exits():
+    raise SystemExit(0)
 
 
 @pytest.mark.parametrize(
-    ("members", "options", "said"),
+    ("member", "answer", "said"),
     [
+        ("alarm", lambda: 1 / 0, "raised ZeroDivisionError: division by zero (test_faulty_kinds."),
+        ("alarm", exits, "raised SystemExit: 0 (test_faulty_kinds.py:"),
+        ("alarm", skips, "raised Skipped: no (test_faulty_kinds.py:"),
+        ("alarm", None, "returned None, and has to return an Alarm: a function p_value, and a"),
         (
-            "def alarm(self, result): return 1 / 0",
-            HOLM,
-            "alarm() raised ZeroDivisionError: division by zero (conftest.py:",
+            "alarm",
+            Alarm(0.5, 0.025, is_settled=False),
+            "returned Alarm(p_value=0.5, rate=0.02",
         ),
-        ("def alarm(self, result): raise SystemExit(0)", (), "alarm() raised SystemExit: 0 (conf"),
-        ("def alarm(self, result): pytest.skip('no')", (), "alarm() raised Skipped: no (conftest"),
+        ("alarm", Alarm(len, 2, is_settled=False), "returned Alarm(p_value=<built-in"),
+        ("together", "worse", "returned 'worse', and has to return a list of Finding."),
+        ("without_effect", ["seed"], "returned ['seed'], and has to return a dict from options to"),
+        ("cost", 3, "returned 3, and has to return a dict of finite numbers and texts."),
+        ("entry", [0.25], "returned [0.25], and has to return a dict or a dataclass, of finite nu"),
+        ("entry", {"error": math.nan}, "returned {'error': nan}"),
+        ("forecast", {"limit": "0.1"}, "returned {'limit': '0.1'}, and has to return a ForecastL"),
+        ("forecast", ForecastLine(cells={"limit": 0.1}), "cells.limit is 0.1, and has to be text"),
+        ("judge", "FAR", "returned 'FAR', and has to return a Ruling."),
         (
-            "def alarm(self, result): return None",
-            (),
-            "alarm() returned None, and has to return an Alarm: a function p_value, and a rate",
+            "judge",
+            Ruling(label="FAR", severity=Severity.BAD, reason=3),
+            "reason is 3, and has to be text",
         ),
+        ("compare", None, "returned None, and has to return a Drift."),
         (
-            "def alarm(self, result): return Alarm(0.5, 0.025, False)",
-            (),
-            "alarm() returned Alarm(p_value=0.5, rate=0.025, is_settled=False), and has to",
+            "compare",
+            Drift(label="WORSE", text="worse"),
+            "label is 'WORSE', and has to be one of 'NEW', 'MISSING'",
         ),
-        (
-            "def alarm(self, result): return Alarm(lambda: 0.5, 2, False)",
-            (),
-            "alarm() returned Alarm(p_value=<function",
-        ),
-        (
-            "def alarm(self, result): return Alarm(lambda: 1 / 0, 0.025, False)",
-            HOLM,
-            "alarm().p_value() raised ZeroDivisionError",
-        ),
-        (
-            "def alarm(self, result): return Alarm(lambda: None, 0.025, False)",
-            HOLM,
-            "alarm().p_value() returned None, and has to return a number from 0 to 1.",
-        ),
-        (
-            "def alarm(self, result): raise CpgError('no p-value of this')",
-            HOLM,
-            "no p-value of this",
-        ),
-        ("def together(self, compared, groups): return 1 / 0", (), "together() raised Zero"),
-        (
-            'def together(self, compared, groups): return "worse"',
-            (),
-            "together() returned 'worse', and has to return a list of Finding.",
-        ),
-        ("def without_effect(self, results): return 1 / 0", (), "without_effect() raised Zero"),
-        (
-            "def without_effect(self, results): return ['seed']",
-            (),
-            "without_effect() returned ['seed'], and has to return a dict from options to texts.",
-        ),
-        ("def cost(self, result): return 1 / 0", (), "cost() raised ZeroDivisionError"),
-        (
-            "def cost(self, result): return 3",
-            (),
-            "cost() returned 3, and has to return a dict of finite numbers and texts.",
-        ),
-        (
-            "def entry(self, result): return 1 / 0",
-            ("--cpg-update-baseline", "--cpg-force"),
-            "entry() raised ZeroDivisionError",
-        ),
-        (
-            "def entry(self, result): return [0.25]",
-            ("--cpg-update-baseline", "--cpg-force"),
-            "entry() returned [0.25], and has to return a dict or a dataclass, of finite numbers",
-        ),
-        (
-            'def entry(self, result): return {"error": float("nan")}',
-            ("--cpg-update-baseline", "--cpg-force"),
-            "entry() returned {'error': nan}",
-        ),
-        (
-            "def unprovable(self, accepted): return 1 / 0",
-            ("--cpg-update-baseline", "--cpg-force"),
-            "unprovable() raised ZeroDivisionError",
-        ),
-    ],
-    ids=[
-        *(
-            "alarm raises",
-            "alarm exits",
-            "alarm skips",
-            "no alarm",
-            "p-value",
-            "rate",
-            "p-value raises",
-            "p-value none",
-        ),
-        "alarm refuses",
-        *("together raises", "together text", "effect raises", "effect list"),
-        *("cost raises", "cost number", "entry raises", "entry list", "entry nan", "unprovable"),
     ],
 )
+def test_an_answer_that_is_none_is_named_with_what_has_to_be_returned(member, answer, said):
+    text = refused(member, answer)
+    assert text.startswith(f"the kind of gate 'mine': {member}() ")
+    assert said in text
+
+
+@pytest.mark.parametrize(
+    ("p_value", "said"),
+    [
+        (lambda: 1 / 0, "raised ZeroDivisionError"),
+        (lambda: None, "returned None, and has to return a number from 0 to 1."),
+    ],
+)
+def test_a_p_value_that_is_none_is_named_when_it_is_asked_for(p_value, said):
+    alarm = ask(kind(alarm=lambda _: Alarm(p_value, 0.025, is_settled=False)), "alarm")
+    with pytest.raises(KindError, match=r"'mine': alarm\(\).p_value\(\) ") as caught:
+        alarm.p_value()
+    assert said in str(caught.value)
+
+
+def test_a_kind_that_renames_itself_is_named():
+    def parse(self):
+        self.marker = "other"
+
+    with pytest.raises(KindError, match=r"parse\(\) changed its marker to 'other'. Leave it"):
+        ask(kind(parse=parse), "parse")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"cells": (0.25,)}, "table.rows[0].cells[0] is 0.25, and has to be text"),
+        ({"cells": ("1", "2")}, "the row 'm' has 2 cells, and its table the columns e"),
+        ({"axis": (0.5, 0.5)}, "the axis of the table 'model' goes from 0.5 to 0.5"),
+        ({"meaning": "Train on."}, "meaning is 'Train on.', and has to be a list"),
+        ({"numbers": {"e": math.nan}}, "numbers.e is nan, and has to be a finite number"),
+        ({"table": None}, "table is None, and has to be an object"),
+    ],
+)
+def test_a_card_that_nobody_could_show_is_named(more, said):
+    def card():
+        row = Row(name="m", cells=more.pop("cells", ("1",)))
+        table = Table(name="model", columns=("e",), rows=(row,), axis=more.pop("axis", (0.0, 1.0)))
+        return Card(headline="error", size="n=1", **{"cells": {}, "table": table, **more})
+
+    assert said in refused("card", card)
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ("def judge(self, *_): return 1 / 0", "judge() raised ZeroDivisionError: division by zero"),
+        ("def judge(self, *_): pytest.skip('none')", "judge() raised Skipped: none (conftest.py:"),
+        (
+            "def judge(self, *_):\n    __import__('time').sleep(40)",
+            "INCOMPLETE after",
+        ),
+        (
+            "def card(self, result, accepted, *, model): return super().card(result, accepted)",
+            "card() raised TypeError: ",
+        ),
+        ("def compare(self, *_): return None", "compare() returned None, and has to return a Dri"),
+    ],
+    ids=["judge", "skip", "sleep", "card", "compare"],
+)
+def test_what_a_kind_does_wrong_when_it_judges_fails_its_test_alone(faulty, members, said):
+    faulty("pass", "--cpg-update-baseline", "--cpg-force")
+    result, text = faulty(members, "--cpg-json=o.json", "--cpg-timeout=1")
+    result.assert_outcomes(passed=1, errors=1)
+    assert said in text
+    assert "answer.py" not in text
+
+
+def test_a_fault_at_the_end_is_a_finding_that_fails_the_session_once():
+    found = []
+    for _ in range(2):
+        assert ask_at_end(found, kind(cost=lambda *_: 1 / 0), "cost") is None
+    (fault,) = found
+    assert fault.fails
+    refusing = CpgError("no p-value of this")
+    ask_at_end(found, kind(alarm=lambda *_: (_ for _ in ()).throw(refusing)), "alarm")
+    assert found[1].text == "no p-value of this"
+
+
+AT_THE_END = """
+def alarm(self, result): return 1 / 0
+def together(self, compared, groups): return 1 / 0
+def without_effect(self, results): return 1 / 0
+def cost(self, result): return 1 / 0
+""".strip()
+ACCEPTS = ("--cpg-update-baseline", "--cpg-force")
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "faults"),
+    [
+        (AT_THE_END, (), ("alarm", "together", "without_effect", "cost")),
+        (
+            "def alarm(self, result): return Alarm(lambda: 1 / 0, 0.025, is_settled=False)",
+            ("--cpg-correction=holm", "--cpg-family-size=2"),
+            ("alarm",),
+        ),
+        ("def entry(self, result): return [0.25]", ACCEPTS, ("entry",)),
+        ("def unprovable(self, accepted): return 1 / 0", ACCEPTS, ("unprovable",)),
+    ],
+    ids=["together", "p-value", "entry", "unprovable"],
+)
 def test_what_a_kind_does_wrong_at_the_end_fails_the_session_in_a_sentence(
-    faulty, members, options, said
+    faulty, members, options, faults
 ):
     result, text = faulty(members, *options)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2)
-    assert (said if said.startswith("no ") else NAMED + said) in text
+    for member in faults:
+        assert f"{NAMED}{member}()" in text
     assert "Traceback" not in text
     result.stdout.fnmatch_lines(["* error", " FAR (?)", " . test_yours  0.25"])
 
@@ -237,125 +311,12 @@ def test_an_entry_that_no_baseline_can_hold_is_not_written_and_others_are(faulty
     faulty("pass", "--cpg-drift=warn")[0].assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize(
-    ("members", "said"),
-    [
-        ("def forecast(self, *given, **named): return 1 / 0", "forecast() raised ZeroDivisionErr"),
-        (
-            "def forecast(self, *given, **named): return {'limit': '0.1'}",
-            "forecast() returned {'limit': '0.1'}, and has to return a ForecastLine.",
-        ),
-        (
-            "def forecast(self, *given, **named): return ForecastLine(cells={'limit': 0.1})",
-            "cells.limit is 0.1, and has to be text",
-        ),
-    ],
-    ids=["raises", "dict", "number"],
-)
-def test_a_forecast_that_is_none_fails_the_plan_and_leaves_the_others_in_it(faulty, members, said):
-    result, text = faulty(members, "--cpg-plan")
+def test_a_forecast_that_is_none_fails_the_plan_and_leaves_the_others_in_it(faulty):
+    result, text = faulty("def forecast(self, *given, **named): return 1 / 0", "--cpg-plan")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert NAMED + "forecast() " in text
-    assert said in text
+    assert NAMED + "forecast() raised ZeroDivisionErr" in text
     assert "Traceback" not in text
     result.stdout.fnmatch_lines([" gate * limit", " test_yours * 0.1"])
-
-
-CARD = """
-def card(self, result, accepted, *, model=""):
-    return Card(headline="error", size="n=1", cells={{"error": "0.25"}}, {})
-""".strip()
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (
-            'table=Table(name="model", columns=("e",), rows=(Row(name="m", cells=(0.25,)),))',
-            "table.rows[0].cells[0] is 0.25, and has to be text",
-        ),
-        (
-            'table=Table(name="model", columns=("e",), rows=(Row(name="m", cells=("1", "2")),))',
-            "the row 'm' has 2 cells, and its table the columns e",
-        ),
-        (
-            'table=Table(name="model", columns=(), rows=(), axis=(0.5, 0.5))',
-            "the axis of the table 'model' goes from 0.5 to 0.5",
-        ),
-        (
-            'table=Table(name="model", columns=(), rows=()), meaning="Train on."',
-            "meaning is 'Train on.', and has to be a list",
-        ),
-        (
-            'table=Table(name="model", columns=(), rows=()), numbers={"e": float("nan")}',
-            "numbers.e is nan, and has to be a finite number",
-        ),
-        ("table=None", "table is None, and has to be an object"),
-    ],
-    ids=["float", "cells", "axis", "str", "nan", "none"],
-)
-def test_a_card_that_nobody_could_show_fails_its_test(faulty, more, said):
-    result, text = faulty(CARD.format(more))
-    result.assert_outcomes(passed=1, errors=1)
-    assert NAMED + "card() " in text
-    assert said in text
-
-
-@pytest.mark.parametrize(
-    ("members", "said"),
-    [
-        (
-            "def judge(self, result, accepted): return 1 / 0",
-            "judge() raised ZeroDivisionError: division by zero (conftest.py:",
-        ),
-        (
-            "def judge(self, result, accepted): return 'FAR'",
-            "judge() returned 'FAR', and has to return a Ruling.",
-        ),
-        (
-            "def judge(self, *_): return Ruling(label='FAR', severity=Severity.BAD, reason=3)",
-            "reason is 3, and has to be text",
-        ),
-        (
-            "def card(self, result, accepted, *, model): return super().card(result, accepted)",
-            "card() raised TypeError: ",
-        ),
-        (
-            "def compare(self, accepted, result): return None",
-            "compare() returned None, and has to return a Drift.",
-        ),
-        (
-            "def compare(self, *_): return Drift(label='WORSE', text='worse')",
-            "label is 'WORSE', and has to be one of 'NEW', 'MISSING'",
-        ),
-    ],
-    ids=["raises", "text", "reason", "model", "none", "label"],
-)
-def test_what_a_kind_does_wrong_when_it_judges_fails_its_test_alone(faulty, members, said):
-    faulty("pass", "--cpg-update-baseline", "--cpg-force")
-    result, text = faulty(members, "--cpg-json=o.json")
-    result.assert_outcomes(passed=1, errors=1)
-    assert NAMED in text
-    assert said in text
-    assert "answer.py" not in text
-
-
-@pytest.mark.parametrize(
-    ("member", "line", "said"),
-    [
-        ("judge", "pytest.skip('none')", "judge() raised Skipped: none (conftest.py:"),
-        ("card", "raise SystemExit(0)", "card() raised SystemExit: 0 (conftest.py:"),
-        ("card", "type(self).marker = 'other'", "card() changed its marker to 'other'. Leave it"),
-        ("judge", "__import__('time').sleep(40)", "INCOMPLETE after"),
-    ],
-)
-def test_what_else_a_kind_may_do_is_its_own_fault_by_name(faulty, member, line, said):
-    members = f"def {member}(self, *given, **named):\n    {line}\n"
-    result, text = faulty(
-        f"{members}    return super().{member}(*given, **named)", "--cpg-timeout=1"
-    )
-    result.assert_outcomes(passed=1, errors=1)
-    assert said in text
 
 
 @pytest.mark.parametrize("line", ["type(self).marker = 'other'", "raise SystemExit(0)"])
@@ -414,34 +375,45 @@ def test_a_kind_that_only_a_worker_has_read_fails_the_session_in_a_sentence(faul
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("member", "value", "said"),
     [
-        ("arguments = 3", "arguments is 3. Write a tuple: arguments = (Argument(...),)"),
-        ('arguments = ("task",)', "arguments is ('task',). Write a tuple: arguments = (Argument"),
+        ("arguments", 3, "arguments is 3. Write a tuple: arguments = (Argument(...),)"),
+        ("arguments", ("task",), "arguments is ('task',). Write a tuple: arguments = (Argument"),
         (
-            'arguments = (Argument("id", name),)',
+            "arguments",
+            (Argument("id", name),),
             "two arguments are called id, or all kinds have it. Rename yours",
         ),
-        ('arguments = (of_option("sede"),)', "there is no option 'sede'. Did you mean 'seed'?"),
-        ('arguments = (Argument("n", 3),)', "the parser of n is 3. Write a function of the value"),
-        ('arguments = (Argument("a b", name),)', "an argument is called 'a b'. Write a name"),
-        ('fixtures = "tracker"', "fixtures is 'tracker'. Write a tuple of names"),
-        ("fixtures = None", "fixtures is None. Write a tuple of names"),
-        ('fixtures = ("request",)', "fixtures names request, which is given already."),
-        ("labels = ['NEAR']", "labels is ['NEAR']. Write a dict from labels, best first"),
-        ("labels = {'NEAR': 0}", "labels is {'NEAR': 0}. Write a dict from labels, best first"),
-        ("labels = {1: Severity.BAD}", "labels is {1: <Severity.BAD: 3>}. Write a dict from"),
-        ("options = 3", "options is 3. Write a tuple: options = (Option(...),)."),
-        ("result = None", "result is None. Write the class of results."),
-        ("help = None", "help is None. Write a line of text."),
-        ('fixture = "my gate"', "fixture is 'my gate'. Write a name as of a variable."),
-        ("judge = None", "judge is None. Write a method."),
+        (
+            "arguments",
+            (of_option("sede"),),
+            "there is no option 'sede'. Did you mean 'seed'?",
+        ),
+        ("arguments", (Argument("n", 3),), "the parser of n is 3. Write a function of the value"),
+        ("arguments", (Argument("a b", name),), "an argument is called 'a b'. Write a name"),
+        ("fixtures", "tracker", "fixtures is 'tracker'. Write a tuple of names"),
+        ("fixtures", None, "fixtures is None. Write a tuple of names"),
+        ("fixtures", ("request",), "fixtures names request, which is given already."),
+        ("labels", ["NEAR"], "labels is ['NEAR']. Write a dict from labels, best first"),
+        ("labels", {"NEAR": 0}, "labels is {'NEAR': 0}. Write a dict from labels, best first"),
+        ("labels", {1: Severity.BAD}, "labels is {1: <Severity.BAD: 3>}. Write a dict from"),
+        ("options", 3, "options is 3. Write a tuple: options = (Option(...),)."),
+        ("result", None, "result is None. Write the class of results."),
+        ("help", None, "help is None. Write a line of text."),
+        ("fixture", "my gate", "fixture is 'my gate'. Write a name as of a variable."),
+        ("judge", None, "judge is None. Write a method."),
     ],
 )
-def test_a_member_of_the_wrong_type_is_refused_when_the_kind_is_loaded(faulty, members, said):
-    result, text = faulty(members, "--co")
+def test_a_member_of_the_wrong_type_is_refused_when_the_kind_is_loaded(member, value, said):
+    with pytest.raises(pytest.UsageError) as caught:
+        check_kind("mine", kind(**{member: value}), {}, {option.name for option in OPTIONS})
+    assert str(caught.value).startswith(NAMED + said)
+
+
+def test_a_kind_with_a_wrong_member_is_a_usage_error(faulty):
+    result, text = faulty("arguments = 3", "--co")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert NAMED + said in text
+    assert NAMED + "arguments is 3. Write a tuple" in text
     assert "Traceback" not in text
 
 

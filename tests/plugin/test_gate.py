@@ -40,12 +40,132 @@ def test_a_good_model_passes_and_is_listed(repository):
     )
 
 
-def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(repository):
-    repository.makepyfile(test_gates=gate(model="mirrored"))
-    result = repository.runpytest("-v")
-    result.assert_outcomes(failed=1)
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(
+GATES = """
+import pytest
+
+@pytest.fixture
+def my_model():
+    return lambda observations, actions: observations - actions
+
+@pytest.mark.cpg(task="track", model="right", max_verdict="MODEL AS GOOD AS ORACLE")
+def test_good(cpg):
+    from pytest_cpg import GateResult
+
+    again = GateResult.from_json(cpg.to_json())
+    assert again.to_json() == cpg.to_json()
+    assert again.verdict is cpg.verdict
+    assert (again.learned.steps == cpg.learned.steps).all()
+
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_bad(cpg): ...
+
+@pytest.mark.cpg(task="unreachable", model="right")
+def test_unreachable(cpg): ...
+
+@pytest.mark.cpg(task="unreachable", model="right", max_verdict="planner bottleneck")
+def test_accepted(cpg): ...
+
+@pytest.mark.cpg(task="track", model="right", min_oracle=0.9, budget=2)
+def test_weak_oracle(cpg): ...
+
+@pytest.mark.cpg(task="track", model="right")
+def test_more(cpg):
+    assert cpg.learned.success_rate == 1.0
+    assert cpg.oracle.episodes == 20
+    assert cpg.verdict == "MODEL AS GOOD AS ORACLE"
+    assert cpg.gap == 0
+    assert cpg.learned.steps.mean() < 3, "too slow"
+
+@pytest.mark.cpg(task="track", max_verdict="INCONCLUSIVE")
+def test_explicit(benchmark_runner, oracle_dynamics, my_model):
+    result = benchmark_runner.compare(oracle=oracle_dynamics, learned=my_model)
+    assert result.verdict == "MODEL BOTTLENECK"
+    print("the body has ended")
+
+@pytest.mark.cpg(task="track")
+def test_two(benchmark_runner):
+    benchmark_runner.compare(learned=lambda o, a: o - a)
+    benchmark_runner.compare(learned=lambda o, a: o + a)
+
+@pytest.mark.cpg(task="track", episodes=9)
+class TestNearest:
+    @pytest.mark.cpg(model="right", seed=4)
+    def test_nearest(self, cpg):
+        assert (cpg.oracle.episodes, cpg.seed, cpg.design.task) == (9, 4, "track")
+
+@pytest.mark.cpg(task="track", model="right", metric="return", episodes=12)
+def test_returns(cpg): ...
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_expected(cpg): ...
+
+@pytest.mark.xfail(raises=AssertionError, strict=True)
+@pytest.mark.cpg(task="track", model="mirrored")
+def test_expected_of_the_body(cpg):
+    assert cpg.learned.success_count
+
+@pytest.mark.xfail
+@pytest.mark.cpg(task="track", model="right", episodes=5)
+def test_unexpected(cpg): ...
+
+@pytest.mark.skip(reason="no simulator here")
+@pytest.mark.cpg(task="track", model="right")
+def test_skipped(cpg): ...
+"""
+OWN_MODEL = """
+import pytest
+
+@pytest.fixture(scope="session")
+def learned_dynamics():
+    return lambda observations, actions: observations + actions
+
+@pytest.mark.cpg(task="track")
+def test_own(cpg):
+    assert cpg.learned.success_rate == 1
+"""
+SUBTESTS = """
+import pytest
+
+@pytest.mark.cpg(task="track", model="right")
+def test_subtest_before(subtests, benchmark_runner, learned_dynamics):
+    with subtests.test("before"):
+        pass
+    benchmark_runner.compare(learned=learned_dynamics)
+
+@pytest.mark.cpg(task="track", model="right")
+def test_subtest_after(subtests, cpg):
+    with subtests.test("after"):
+        assert 0
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(recorded):
+    """A verbose session of gates that pass, fail and are expected to fail."""
+    files = {"test_gates.py": GATES, "test_own.py": OWN_MODEL, "test_subtests.py": SUBTESTS}
+    return recorded(files, "-v", "--color=no", "--junit-xml=out.xml", COLUMNS="80")
+
+
+def test_each_gate_ends_as_its_marker_and_its_body_say(ran):
+    marks = {
+        "PASSED": ". good own",
+        "FAILED": "F bad more explicit two",
+        "a blind gate, which fails": "B unreachable weak_oracle",
+        "a gate that decides nothing, and passes": "? accepted nearest returns unexpected",
+        "XFAIL": "x expected expected_of_the_body",
+        "SKIPPED": "s skipped",
+    }
+    for mark, *tests in map(str.split, marks.values()):
+        for test in tests:
+            ran.result.stdout.re_match_lines([rf" {re.escape(mark)} test_{test}\b.*"])
+    assert ran.result.ret == pytest.ExitCode.TESTS_FAILED
+    ran.result.assert_outcomes(passed=3, failed=8, skipped=1, xfailed=2, xpassed=1)
+    ran.result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(ran):
+    ran.section("test_bad").fnmatch_lines(
         [
             "MODEL BOTTLENECK: the model solves 0 of 20 starts, the true dynamics all 20.",
             "Gap 1.00 [[]0.79, 1.00[]]. Accepted here: INCONCLUSIVE or better.",
@@ -56,7 +176,7 @@ def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(repository):
             "           X lost by the model: 20",
             "  Do       *",
             "  Replay   pytest --cpg-replay=.cpg/lost/????????.json",
-            "  Rerun    pytest test_gates.py::test_gate",
+            "  Rerun    pytest test_gates.py::test_bad",
             '  Accept   set max_verdict="MODEL BOTTLENECK" in the marker',
             "  Facts",
             "  gap *1.00 [[]*, 1.00[]]  (Agresti-Caffo 95%; paired [[]*",
@@ -65,11 +185,78 @@ def test_a_bad_model_fails_with_a_section_that_can_be_acted_on(repository):
             "  lost *starts 0 1 2 *",
             "  planner *RandomShooting(candidates=50, horizon=15, ties='earliest')",
             "  model gives *dynamics (mirrored)",
-            " MODEL BOTTLENECK (1): *",
-            " F test_gate *",
         ]
     )
-    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_every_line_of_a_failure_fits_eighty_columns(ran):
+    for test in ("test_bad", "test_unreachable"):
+        assert max(map(len, ran.section(test).lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("test", "lines"),
+    [
+        (
+            "test_unreachable",
+            [
+                "BLIND: even with the true dynamics the planner solves only 0 of 20 starts.",
+                "Label PLANNER BOTTLENECK, gap 0.00 *",
+                "*The gate is at fault, not the model*",
+                "*horizon, now 15*",
+            ],
+        ),
+        ("test_weak_oracle", ["BLIND: the oracle solves 0/20, a rate *", "Label PLANNER *"]),
+        ("test_more", ["E *too slow*"]),
+        ("test_explicit", ["MODEL BOTTLENECK: *"]),
+    ],
+)
+def test_a_failing_gate_says_what_is_at_fault(ran, test, lines):
+    ran.section(test).fnmatch_lines(lines)
+
+
+def test_the_summary_lists_every_comparison_below_its_verdict(ran):
+    ran.result.stdout.fnmatch_lines(
+        [
+            " SKIPPED (1): *",
+            " s test_skipped*",
+            " MODEL AS GOOD AS ORACLE (*",
+            " F test_more *",
+            "     the test failed by itself: *too slow*",
+            " . test_two #2 *",
+            " MODEL BOTTLENECK (*): *",
+            " F test_two *",
+            " x test_expected *",
+        ]
+    )
+    ran.result.stdout.fnmatch_lines(["*the body has ended*"])
+
+
+def test_junit_carries_the_numbers_and_the_first_line(ran):
+    xml = (ran.folder / "out.xml").read_text()
+    assert '<property name="cpg_verdict" value="MODEL BOTTLENECK"' in xml
+    assert '<property name="cpg_gap" value="1.0"' in xml
+    assert 'message="MODEL BOTTLENECK: model 0/20, oracle 20/20"' in xml
+
+
+def test_a_verbose_log_has_one_line_per_arm(ran):
+    for solved in ("20 of 20 starts solved", "12 starts"):
+        ran.result.stdout.fnmatch_lines(
+            [
+                f"  cpg: oracle   {solved}, ?.? s",
+                f"  cpg: learned  {solved}, ?.? s",
+                "  cpg: chance   * starts*, ?.? s",
+            ],
+            consecutive=True,
+        )
+
+
+def test_a_subtest_does_not_stand_for_its_gate(ran):
+    if "fixture 'subtests' not found" in ran.result.stdout.str():
+        pytest.skip("this pytest has no subtests")
+    expected = [" F test_subtest_after *", "*by itself: contains 1 failed subtest"]
+    ran.result.stdout.fnmatch_lines(expected)
+    ran.result.stdout.fnmatch_lines([" . test_subtest_before *"])
 
 
 def test_what_was_lost_since_the_accepted_result_is_drawn_wherever_it_is_shown(
@@ -142,44 +329,6 @@ def test_commands_name_the_project_that_was_typed(repository, monkeypatch):
     assert settled.parseoutcomes() == {"deselected": 1, "passed": 1}
 
 
-def test_every_line_of_a_failure_fits_eighty_columns(repository, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    repository.makepyfile(test_m=gate(model="mirrored"), test_p=gate(task="unreachable"))
-    result = repository.runpytest("-v", "--color=no")
-    result.assert_outcomes(failed=2)
-    allowed = ("FAILED", "rootdir", "plugins", "platform", "cachedir")
-    assert [
-        line for line in result.outlines if len(line) > 80 and not line.startswith(allowed)
-    ] == []
-
-
-def test_an_unreachable_goal_blames_the_gate_and_says_how_to_mend_it(repository):
-    repository.makepyfile(gate(task="unreachable"))
-    result = repository.runpytest()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "BLIND: even with the true dynamics the planner solves only 0 of 20 starts.",
-            "Label PLANNER BOTTLENECK, gap 0.00 *",
-            "*The gate is at fault, not the model*",
-            "*horizon, now 15*",
-        ]
-    )
-
-
-def test_a_gate_may_accept_a_planner_bottleneck_by_name(repository):
-    repository.makepyfile(gate(task="unreachable", more=", max_verdict='planner bottleneck'"))
-    result = repository.runpytest()
-    assert result.parseoutcomes() == {"inconclusive": 1}
-
-
-def test_min_oracle_makes_a_weak_oracle_a_planner_bottleneck(repository):
-    repository.makepyfile(gate(more=", min_oracle=0.9, budget=2"))
-    result = repository.runpytest()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["BLIND: the oracle solves 0/20, a rate *", "Label PLANNER *"])
-
-
 def test_an_inconclusive_gate_passes_and_no_line_says_that_it_simply_passed(repository):
     repository.makepyfile(test_gates=gate(more=", episodes=5"))
     result = repository.runpytest("--color=yes")
@@ -197,98 +346,6 @@ def test_an_inconclusive_gate_passes_and_no_line_says_that_it_simply_passed(repo
     repository.makepyfile(test_gates=printing)
     shown = repository.runpytest("-v", "-rP").stdout
     shown.fnmatch_lines(["INCONCLUSIVE*", "* INCONCLUSIVE *", "said by the test"])
-
-
-def test_assertions_of_the_body_come_on_top_of_the_gate(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.cpg(task="track", model="right")
-        def test_more(cpg):
-            assert cpg.learned.success_rate == 1.0
-            assert cpg.oracle.episodes == 20
-            assert cpg.verdict == "MODEL AS GOOD AS ORACLE"
-            assert cpg.gap == 0
-            assert cpg.learned.steps.mean() < 3, "too slow"
-        """
-    )
-    result = repository.runpytest()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["E *too slow*", " F test_more *", "     the test failed by itself: *too slow*"]
-    )
-
-
-def test_compare_applies_the_gate_after_the_body(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.fixture
-        def my_model():
-            return lambda observations, actions: observations - actions
-
-        @pytest.mark.cpg(task="track", max_verdict="INCONCLUSIVE")
-        def test_explicit(benchmark_runner, oracle_dynamics, my_model):
-            result = benchmark_runner.compare(oracle=oracle_dynamics, learned=my_model)
-            assert result.verdict == "MODEL BOTTLENECK"
-            print("the body has ended")
-        """
-    )
-    result = repository.runpytest()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["MODEL BOTTLENECK: *", "*the body has ended*"])
-
-
-def test_every_comparison_of_a_test_is_gated(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.cpg(task="track")
-        def test_two(benchmark_runner):
-            benchmark_runner.compare(learned=lambda o, a: o - a)
-            benchmark_runner.compare(learned=lambda o, a: o + a)
-        """
-    )
-    result = repository.runpytest()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([" . test_two #2 *", " MODEL BOTTLENECK (1): *", " F test_two *"])
-
-
-def test_the_users_own_learned_dynamics_is_used(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.fixture(scope="session")
-        def learned_dynamics():
-            return lambda observations, actions: observations + actions
-
-        @pytest.mark.cpg(task="track")
-        def test_gate(cpg):
-            assert cpg.learned.success_rate == 1
-        """
-    )
-    repository.runpytest().assert_outcomes(passed=1)
-
-
-def test_markers_of_class_and_module_fill_the_gaps_and_the_closest_wins(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        pytestmark = pytest.mark.cpg(task="track", model="right", episodes=7, seed=5)
-
-        @pytest.mark.cpg(episodes=9)
-        class TestGates:
-            @pytest.mark.cpg(seed=4)
-            def test_gate(self, cpg):
-                assert (cpg.oracle.episodes, cpg.seed, cpg.design.task) == (9, 4, "track")
-        """
-    )
-    assert repository.runpytest().parseoutcomes() == {"inconclusive": 1}
 
 
 @pytest.mark.parametrize(
@@ -310,39 +367,6 @@ def test_a_setting_comes_from_the_nearest_place(
         gate(more=marker).replace("pass", f"assert cpg.oracle.episodes == {expected}")
     )
     repository.runpytest(*arguments).assert_outcomes(passed=1)
-
-
-def test_xfail_and_skip_keep_their_meaning(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.xfail(strict=True)
-        @pytest.mark.cpg(task="track", model="mirrored")
-        def test_expected(cpg):
-            pass
-
-        @pytest.mark.skip(reason="no simulator here")
-        @pytest.mark.cpg(task="track", model="right")
-        def test_skipped(cpg):
-            pass
-        """
-    )
-    result = repository.runpytest()
-    result.assert_outcomes(xfailed=1, skipped=1)
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        [" SKIPPED (1): *", " s test_skipped*", " MODEL BOTTLENECK (1): *", " x test_expected *"]
-    )
-
-
-def test_junit_carries_the_numbers_and_the_first_line(repository):
-    repository.makepyfile(gate(model="mirrored"))
-    repository.runpytest("--junit-xml=out.xml")
-    xml = (repository.path / "out.xml").read_text()
-    assert '<property name="cpg_verdict" value="MODEL BOTTLENECK"' in xml
-    assert '<property name="cpg_gap" value="1.0"' in xml
-    assert 'message="MODEL BOTTLENECK: model 0/20, oracle 20/20"' in xml
 
 
 @pytest.mark.parametrize(
@@ -374,27 +398,6 @@ def test_quiet_lists_only_what_needs_attention(repository):
     result.stdout.fnmatch_lines([" F *MODEL BOTTLENECK"])
     result.stdout.no_fnmatch_line(" . *")
     result.stdout.fnmatch_lines(["MODEL BOTTLENECK: *"])
-
-
-def test_collecting_only_runs_and_prints_nothing(repository):
-    repository.makepyfile(gate(model="mirrored"))
-    result = repository.runpytest("--co")
-    assert result.ret == 0
-    result.stdout.no_fnmatch_line("*cpg: *gate*")
-
-
-def test_a_verbose_log_has_one_line_per_arm(repository):
-    repository.makepyfile(test_a=gate(), test_b=gate(more=", metric='return', episodes=12"))
-    result = repository.runpytest("-v")
-    for solved in ("20 of 20 starts solved", "12 starts"):
-        result.stdout.fnmatch_lines(
-            [
-                f"  cpg: oracle   {solved}, ?.? s",
-                f"  cpg: learned  {solved}, ?.? s",
-                "  cpg: chance   * starts*, ?.? s",
-            ],
-            consecutive=True,
-        )
 
 
 def test_an_arm_that_takes_long_says_so_once_a_minute_however_quiet_the_log_is(repository):
@@ -445,46 +448,6 @@ def test_the_summary_is_the_same_under_xdist(repository):
     assert spread.ret == 1
 
 
-def test_a_result_travels_as_json_and_comes_back_whole(repository):
-    repository.makepyfile(
-        gate().replace(
-            "pass",
-            """
-        from pytest_cpg import GateResult
-        again = GateResult.from_json(cpg.to_json())
-        assert again.to_json() == cpg.to_json()
-        assert again.verdict is cpg.verdict
-        assert (again.learned.steps == cpg.learned.steps).all()
-""",
-        )
-    )
-    repository.runpytest().assert_outcomes(passed=1)
-
-
-def test_a_subtest_does_not_stand_for_its_gate(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.cpg(task="track", model="right")
-        def test_gate(subtests, benchmark_runner, learned_dynamics):
-            with subtests.test("before"):
-                pass
-            benchmark_runner.compare(learned=learned_dynamics)
-
-        @pytest.mark.cpg(task="track", model="right")
-        def test_other(subtests, cpg):
-            with subtests.test("after"):
-                assert 0
-        """
-    )
-    result = repository.runpytest()
-    if "fixture 'subtests' not found" in result.stdout.str():
-        pytest.skip("this pytest has no subtests")
-    expected = [" . test_gate *", " F test_other *", "*by itself: contains 1 failed subtest"]
-    result.stdout.fnmatch_lines(expected)
-
-
 def test_an_accepted_comparison_is_not_shown_as_the_failed_one(repository):
     repository.makepyfile(
         """
@@ -499,14 +462,6 @@ def test_an_accepted_comparison_is_not_shown_as_the_failed_one(repository):
     )
     result = repository.runpytest("-q")
     result.stdout.fnmatch_lines([" F test_two *", " F test_two #2 *"])
-
-
-def test_planning_the_fixtures_only_reports_no_gate_as_missing(repository):
-    repository.makepyfile(gate())
-    for option in ("--setup-plan", "--fixtures"):
-        result = repository.runpytest(option)
-        assert result.ret == 0
-        result.stdout.no_fnmatch_line("*did not report*")
 
 
 @mostly_alone
@@ -524,20 +479,6 @@ def test_setting_up_only_is_no_way_past_a_gate(repository, monkeypatch, workers)
     assert repository.runpytest("--setup-only", "--cpg-skip", *workers).ret == 5
     # Nothing is run by a plan.
     assert repository.runpytest("--setup-plan", *workers).ret == 0
-
-
-def test_an_unexpected_pass_stays_one(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.xfail
-        @pytest.mark.cpg(task="track", model="right", episodes=5)
-        def test_gate(cpg):
-            pass
-        """
-    )
-    repository.runpytest().assert_outcomes(xpassed=1)
 
 
 @pytest.fixture
@@ -743,17 +684,3 @@ def test_a_test_that_fails_by_itself_shows_its_gate_first(
         first = "MODEL BOTTLENECK: model 0/20" if between == ", too:" else "AssertionError: mine"
         result.stdout.fnmatch_lines([f"FAILED test_gates.py::test_gate - {first}*"])
         result.stdout.no_fnmatch_line("*where*GateResult(*")
-
-
-def test_an_expected_failure_of_the_test_itself_stays_one(repository):
-    repository.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.xfail(raises=AssertionError, strict=True)
-        @pytest.mark.cpg(task="track", model="mirrored")
-        def test_gate(cpg):
-            assert cpg.learned.success_count
-        """
-    )
-    repository.runpytest().assert_outcomes(xfailed=1)
