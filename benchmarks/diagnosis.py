@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks.row import Row, cpu_seconds
 from pytest_cpg.contracts import Planner
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.diagnosis.sample import diagnose
-from pytest_cpg.gates.planning_gap.cause import cause_of
+from pytest_cpg.gates.planning_gap.card import cause_of
+from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.tasks import TASKS

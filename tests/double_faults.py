@@ -7,7 +7,7 @@ import faulty_models as puck
 import numpy as np
 
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.presets import preset_planner
 from pytest_cpg.planners import RandomShooting

@@ -7,7 +7,7 @@ import numpy as np
 
 from pytest_cpg.contracts import BoxActions
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.world_models import OracleDynamics

@@ -6,7 +6,7 @@ import double_faults as double
 import pytest
 from faulty_models import faults, named
 
-from pytest_cpg.gates.diagnosis import Cause
+from pytest_cpg.gates.planning_gap.cause import Cause
 from pytest_cpg.stats import Verdict
 
 # The thresholds were set on others, but the rules of COVERAGE and LOCAL ERROR were mended on these.

@@ -27,16 +27,20 @@ from scipy.stats import kendalltau
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.probe import starts_of
-from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Measure, Profile, sample
-from pytest_cpg.gates.diagnosis.coverage import PERCENTILE, read_training_data
-from pytest_cpg.gates.diagnosis.evidence import Headroom
-from pytest_cpg.gates.diagnosis.losses import kendall_taus, over_episodes, upper_quartile
-from pytest_cpg.gates.diagnosis.rules import has_headroom
-from pytest_cpg.gates.diagnosis.sample import diagnose
-from pytest_cpg.gates.diagnosis.wording import diagnosis_of
 from pytest_cpg.gates.kind import Run
-from pytest_cpg.gates.planning_gap.cause import cause_of
+from pytest_cpg.gates.planning_gap.card import cause_of
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Profile, sample
 from pytest_cpg.gates.planning_gap.criteria import Criteria
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import PERCENTILE, read_training_data
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import Headroom
+from pytest_cpg.gates.planning_gap.diagnosis.losses import (
+    kendall_taus,
+    over_episodes,
+    upper_quartile,
+)
+from pytest_cpg.gates.planning_gap.diagnosis.rules import has_headroom
+from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.diagnosis.wording import diagnosis_of
 from pytest_cpg.gates.planning_gap.figures import profile_figures
 from pytest_cpg.gates.planning_gap.kind import PlanningGap
 from pytest_cpg.gates.planning_gap.result import GateResult
@@ -203,7 +207,7 @@ def test_decisions_that_are_asked_about_in_parts_name_the_same_cause(monkeypatch
         return diagnose(design, oracle=oracle, learned=fault.learned, result=result)
 
     whole = diagnosed()
-    monkeypatch.setattr("pytest_cpg.gates.diagnosis.plan_scores._MOST_NUMBERS", 30_000)
+    monkeypatch.setattr("pytest_cpg.gates.planning_gap.diagnosis.plan_scores._MOST_NUMBERS", 30_000)
     parts = diagnosed()
     assert (parts.cause, parts.decisions) == (whole.cause, whole.decisions)
     assert parts.measures == whole.measures

@@ -10,9 +10,9 @@ from faulty_models import named as puck_named
 
 from pytest_cpg.contracts import FiniteActions
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.diagnosis import Cause
-from pytest_cpg.gates.diagnosis.sample import diagnose
-from pytest_cpg.gates.planning_gap.cause import cause_of
+from pytest_cpg.gates.planning_gap.card import cause_of
+from pytest_cpg.gates.planning_gap.cause import Cause
+from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.stats import Verdict

@@ -12,11 +12,11 @@ from misreadings import conventions, misreading_in
 from pytest_cpg.contracts import FiniteActions
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.diagnosis import Cause, Diagnosis
-from pytest_cpg.gates.diagnosis.coverage import TrainingStates
-from pytest_cpg.gates.diagnosis.rereading import RandomPlans
-from pytest_cpg.gates.diagnosis.sample import diagnose
-from pytest_cpg.gates.planning_gap.cause import cause_of
+from pytest_cpg.gates.planning_gap.card import cause_of
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
+from pytest_cpg.gates.planning_gap.diagnosis.rereading import RandomPlans
+from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.presets import preset_planner
 from pytest_cpg.render.section import cause_lines

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from faulty_models import Fault, Late, Puck, drifting, everywhere, heavy, named
 
-from pytest_cpg.gates.diagnosis import Cause
-from pytest_cpg.gates.diagnosis.coverage import read_training_data
-from pytest_cpg.gates.diagnosis.one_step import Steps, term_of
+from pytest_cpg.gates.planning_gap.cause import Cause
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import read_training_data
+from pytest_cpg.gates.planning_gap.diagnosis.one_step import Steps, term_of
 from pytest_cpg.world_models import Transitions
 
 RNG = np.random.default_rng(0)

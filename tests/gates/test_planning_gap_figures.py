@@ -7,7 +7,7 @@ import pytest
 from documents import measured
 from fakes import arm, first, result_of
 
-from pytest_cpg.gates.diagnosis import Cause, Profile
+from pytest_cpg.gates.planning_gap.cause import Cause, Profile
 from pytest_cpg.gates.planning_gap.figures import (
     effect,
     figures,

@@ -18,9 +18,9 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.replay import replay
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import Severity
-from pytest_cpg.gates.diagnosis import Cause, Diagnosis
 from pytest_cpg.gates.kind import worst_of
 from pytest_cpg.gates.planning_gap.card import card_of
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis
 from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.explanation import advice, loss_split
 from pytest_cpg.gates.planning_gap.measure import measure_gap

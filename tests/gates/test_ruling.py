@@ -7,7 +7,7 @@ from fakes import first, result_of
 
 from pytest_cpg import Verdict
 from pytest_cpg.gates.card import Severity
-from pytest_cpg.gates.diagnosis import Cause, Diagnosis
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis
 from pytest_cpg.gates.planning_gap.explanation import advice, meaning
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 

@@ -20,7 +20,7 @@ CONFTEST = (
     + '''
 import pytest
 
-from pytest_cpg.gates.diagnosis import sample
+from pytest_cpg.gates.planning_gap.cause import sample
 
 # Of each episode: more take longer than all else of a session, and are asked for in tests/gates.
 sample._DECISIONS = 3
@@ -162,7 +162,7 @@ def repository(forking, monkeypatch):
     # Other tests have loaded torch in this process, and reports name its kernels where it is.
     monkeypatch.delitem(sys.modules, "torch.backends.cpu", raising=False)
     # Put back afterwards what the conftest file changes in this process.
-    monkeypatch.setattr("pytest_cpg.gates.diagnosis.sample._DECISIONS", 3)
+    monkeypatch.setattr("pytest_cpg.gates.planning_gap.diagnosis.sample._DECISIONS", 3)
     pytester.makeconftest(CONFTEST)
     pytester.makeini(INI)
     return pytester

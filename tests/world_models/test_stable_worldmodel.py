@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.replay import replay
-from pytest_cpg.gates.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.machine.fingerprint import fingerprint
 from pytest_cpg.planners import RandomShooting

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.card import Cell, Effect, Figure, Trend
-from pytest_cpg.gates.diagnosis import Cause, Profile
+from pytest_cpg.gates.planning_gap.cause import Cause, Profile
 from pytest_cpg.gates.planning_gap.notation import arm_name, gap_text
 from pytest_cpg.gates.planning_gap.result import GateResult
 

@@ -97,8 +97,8 @@ class PlanningGap:
 
     def measure(self, spec: Spec, model: Any, run: Run) -> GateResult:
         """Run the arms on the same starts, and ask why there is a gap."""
-        from pytest_cpg.gates.diagnosis.sample import diagnose
         from pytest_cpg.gates.plan_quality.measure import exploitation_of
+        from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
         from pytest_cpg.gates.planning_gap.measure import measure_gap
 
         design, oracle = spec.planned(run.task(spec.task), model), run.given["oracle_dynamics"]

@@ -13,7 +13,7 @@ from pytest_cpg.contracts import IntArray
 from pytest_cpg.contracts.codec import BESIDE, UNWRITTEN, decode, encode, loads
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import DesignRecord
-from pytest_cpg.gates.diagnosis import Diagnosis
+from pytest_cpg.gates.planning_gap.cause import Diagnosis
 from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval
 from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.returns import fieller_return_interval, paired_mean_interval

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,18 +21,16 @@ from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
 from pytest_cpg.episodes.stage import ArmProgress, Stage
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.gates.diagnosis import Cause, Diagnosis, Misreading
-from pytest_cpg.gates.diagnosis.coverage import read_training_data
-from pytest_cpg.gates.diagnosis.evidence import Evidence, Headroom
-from pytest_cpg.gates.diagnosis.plan_scores import evidence_of
-from pytest_cpg.gates.diagnosis.rereading import misread
-from pytest_cpg.gates.diagnosis.wording import diagnosis_of
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Misreading
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import read_training_data
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import Evidence, Headroom
+from pytest_cpg.gates.planning_gap.diagnosis.plan_scores import evidence_of
+from pytest_cpg.gates.planning_gap.diagnosis.rereading import misread
+from pytest_cpg.gates.planning_gap.diagnosis.wording import diagnosis_of
+from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.planners import widened
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import BoundModel, inference
-
-if TYPE_CHECKING:
-    from pytest_cpg.gates.planning_gap.result import GateResult
 
 # One episode in ten is asked about, within these bounds: 5 are the fewest whose interval is narrow
 # enough to name anything, and more than 10 make it little narrower. So many are asked about where

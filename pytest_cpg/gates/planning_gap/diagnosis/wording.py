@@ -7,14 +7,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.diagnosis import rules
-from pytest_cpg.gates.diagnosis.advice import advice_on
-from pytest_cpg.gates.diagnosis.coverage import Coverage
-from pytest_cpg.gates.diagnosis.evidence import WINDOW, Evidence, Headroom, OneStep, Term
-from pytest_cpg.gates.diagnosis.losses import FEWEST_EPISODES, LEAST_REGRET
-from pytest_cpg.gates.diagnosis.measures import MOST_BLIND, Measures, by_the_task, measures_of
-from pytest_cpg.gates.diagnosis.repairs import MOST, WINDOW_ERROR
-from pytest_cpg.gates.diagnosis.result import Cause, Diagnosis, Measure, Profile
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Profile
+from pytest_cpg.gates.planning_gap.diagnosis import rules
+from pytest_cpg.gates.planning_gap.diagnosis.advice import advice_on
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
+    WINDOW,
+    Evidence,
+    Headroom,
+    OneStep,
+    Term,
+)
+from pytest_cpg.gates.planning_gap.diagnosis.losses import FEWEST_EPISODES, LEAST_REGRET
+from pytest_cpg.gates.planning_gap.diagnosis.measures import (
+    MOST_BLIND,
+    Measures,
+    by_the_task,
+    measures_of,
+)
+from pytest_cpg.gates.planning_gap.diagnosis.repairs import MOST, WINDOW_ERROR
 from pytest_cpg.stats import Interval, Verdict
 
 _MEANINGS = {

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
-from pytest_cpg.gates.diagnosis.evidence import FIRST_RANDOM, Evidence
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import FIRST_RANDOM, Evidence
 from pytest_cpg.planners.objective import rate
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.student import student_critical_value

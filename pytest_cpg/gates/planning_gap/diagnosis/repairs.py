@@ -13,8 +13,8 @@ from itertools import takewhile
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray
-from pytest_cpg.gates.diagnosis.evidence import FIRST_RANDOM, WINDOW, Evidence
-from pytest_cpg.gates.diagnosis.losses import LEVEL, Loss, judged
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import FIRST_RANDOM, WINDOW, Evidence
+from pytest_cpg.gates.planning_gap.diagnosis.losses import LEVEL, Loss, judged
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.ratios import fieller_interval
 

@@ -6,10 +6,10 @@ rule asks that an interval lies beyond its threshold, not its middle.
 
 from __future__ import annotations
 
-from pytest_cpg.gates.diagnosis.evidence import Headroom, Memory, OneStep
-from pytest_cpg.gates.diagnosis.measures import CONTRAST, Measures
-from pytest_cpg.gates.diagnosis.repairs import MOST, WINDOW_ERROR, WonBack
-from pytest_cpg.gates.diagnosis.result import Cause
+from pytest_cpg.gates.planning_gap.cause import Cause
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import Headroom, Memory, OneStep
+from pytest_cpg.gates.planning_gap.diagnosis.measures import CONTRAST, Measures
+from pytest_cpg.gates.planning_gap.diagnosis.repairs import MOST, WINDOW_ERROR, WonBack
 from pytest_cpg.stats import Interval
 
 # Of states; of new ones from the training distribution 1 % lie outside.

@@ -10,8 +10,19 @@ from itertools import combinations, permutations
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
-from pytest_cpg.gates.diagnosis.answer_readings import indices, of_scale, of_scaled_change, vector
-from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps, error
+from pytest_cpg.gates.planning_gap.diagnosis.answer_readings import (
+    indices,
+    of_scale,
+    of_scaled_change,
+    vector,
+)
+from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
+    Asked,
+    Reading,
+    Step,
+    TrueSteps,
+    error,
+)
 
 # States with one action each by which the best of many ways to ask is chosen.
 _TRIED = 16

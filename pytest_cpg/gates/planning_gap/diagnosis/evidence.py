@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
-from pytest_cpg.gates.diagnosis.coverage import Coverage
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
 from pytest_cpg.planners.settings import Objective
 from pytest_cpg.stats import Interval
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import FloatArray, IntArray
-from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, TrueSteps, error
+from pytest_cpg.gates.planning_gap.diagnosis.true_steps import Asked, Reading, TrueSteps, error
 
 # A scale nearer to 1 than this is not what a model is wrong by.
 _SCALED = 0.1

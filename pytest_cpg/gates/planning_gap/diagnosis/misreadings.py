@@ -12,9 +12,19 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.diagnosis import action_readings, answer_readings, question_readings
-from pytest_cpg.gates.diagnosis.result import Misreading
-from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, TrueSteps, centred, error
+from pytest_cpg.gates.planning_gap.cause import Misreading
+from pytest_cpg.gates.planning_gap.diagnosis import (
+    action_readings,
+    answer_readings,
+    question_readings,
+)
+from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
+    Asked,
+    Reading,
+    TrueSteps,
+    centred,
+    error,
+)
 
 # Of what a step, or the choice of an action, changes: a nearer model needs no other reading.
 _LEAST_ERROR = 0.25

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray
-from pytest_cpg.gates.diagnosis.coverage import Coverage
-from pytest_cpg.gates.diagnosis.evidence import (
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     CHOSEN,
     FIRST_RANDOM,
     LEARNED,
@@ -17,7 +17,7 @@ from pytest_cpg.gates.diagnosis.evidence import (
     Evidence,
     OneStep,
 )
-from pytest_cpg.gates.diagnosis.losses import (
+from pytest_cpg.gates.planning_gap.diagnosis.losses import (
     LEVEL,
     confusion,
     judged,
@@ -33,7 +33,12 @@ from pytest_cpg.gates.diagnosis.losses import (
     upper_quartile,
     without_nan,
 )
-from pytest_cpg.gates.diagnosis.repairs import WINDOW_ERROR, WonBack, window_errors, won_back
+from pytest_cpg.gates.planning_gap.diagnosis.repairs import (
+    WINDOW_ERROR,
+    WonBack,
+    window_errors,
+    won_back,
+)
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.ratios import fieller_interval
 

@@ -21,17 +21,17 @@ from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.diagnosis import Misreading
-from pytest_cpg.gates.diagnosis.coverage import TrainingStates
-from pytest_cpg.gates.diagnosis.losses import LEAST_REGRET
-from pytest_cpg.gates.diagnosis.misreadings import (
+from pytest_cpg.gates.planning_gap.cause import Misreading
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
+from pytest_cpg.gates.planning_gap.diagnosis.losses import LEAST_REGRET
+from pytest_cpg.gates.planning_gap.diagnosis.misreadings import (
     BETTER,
     EXACT,
     faint_reading_of,
     reading_of,
     worded,
 )
-from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps
+from pytest_cpg.gates.planning_gap.diagnosis.true_steps import Asked, Reading, Step, TrueSteps
 from pytest_cpg.planners.objective import objective_of, rate
 from pytest_cpg.world_models import BoundModel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_cpg.gates.diagnosis.result import Cause
+from pytest_cpg.gates.planning_gap.cause import Cause
 
 # Numbers in braces are those of `wording`.
 _ADVICE = {

@@ -10,8 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
-from pytest_cpg.gates.diagnosis.answer_readings import indices, vector
-from pytest_cpg.gates.diagnosis.true_steps import Asked, Reading, Step, TrueSteps, centred, error
+from pytest_cpg.gates.planning_gap.diagnosis.answer_readings import indices, vector
+from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
+    Asked,
+    Reading,
+    Step,
+    TrueSteps,
+    centred,
+    error,
+)
 
 # Two factors nearer than this are one.
 _SAME = 0.02

@@ -14,8 +14,8 @@ from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.gates.diagnosis.coverage import Coverage, TrainingStates
-from pytest_cpg.gates.diagnosis.evidence import (
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage, TrainingStates
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     CHOSEN,
     FIRST_RANDOM,
     LEARNED,
@@ -23,7 +23,7 @@ from pytest_cpg.gates.diagnosis.evidence import (
     Evidence,
     Memory,
 )
-from pytest_cpg.gates.diagnosis.one_step import one_step_of
+from pytest_cpg.gates.planning_gap.diagnosis.one_step import one_step_of
 from pytest_cpg.planners.objective import objective_of
 from pytest_cpg.world_models import BoundModel, OracleDynamics
 
