@@ -68,7 +68,7 @@ __all__ = [
     "weights_digest",
 ]
 
-# Transitions and seed of the models below; the published experiment's middle rung.
+# Transitions and seed of the model below; the published experiment's middle rung.
 _COUNT, _SEED = 2000, 0
 
 
@@ -79,19 +79,11 @@ def _mlp(task: Task) -> MLP:
     return train_mlp(collect_transitions(task, count=_COUNT, seed=_SEED), seed=_SEED)
 
 
-def _mlp_plain(task: Task) -> MLP:
-    """Train the published plain MLP on 2000 random transitions of the task."""
-    from pytest_cpg.world_models.training import train_mlp
-
-    transitions = collect_transitions(task, count=_COUNT, seed=_SEED)
-    return train_mlp(transitions, seed=_SEED, variant="plain")
-
-
 # Of this name the oracle is the learned model, too: the A/A check of a gate.
 AA_MODEL = "oracle"
 
 WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
-    {AA_MODEL: OracleDynamics, "mlp": _mlp, "mlp-plain": _mlp_plain}
+    {AA_MODEL: OracleDynamics, "mlp": _mlp}
 )
 
 

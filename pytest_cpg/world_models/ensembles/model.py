@@ -34,8 +34,8 @@ from pytest_cpg.world_models.safetensors import (
 from pytest_cpg.world_models.weights import check
 
 FORMAT = "pytest-cpg ensemble 1"
-# Of a file that training can go on from; a model needs none of it.
-TRAINING = "training."
+# What earlier versions went on training from.
+_TRAINING = "training."
 # Numbers in a layer of all members; 16 MB.
 _AT_ONCE = 2**22
 
@@ -183,17 +183,9 @@ class EnsembleNetwork:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that the model needs to one .safetensors file."""
-        self.save_with(path, {})
-
-    def save_with(self, path: str | os.PathLike[str], training: Mapping[str, Tensor]) -> None:
-        """Write the model with what its training needs to go on, by names after `TRAINING`."""
         about = _About(architecture=self.architecture, updates=self.updates, draws=self.draws)
-        parts = {TRAINING + name: value for name, value in training.items()}
-        write_safetensors(
-            path,
-            {**self._tensors(), **parts},
-            {"format": FORMAT, "about": json.dumps(encode(about))},
-        )
+        metadata = {"format": FORMAT, "about": json.dumps(encode(about))}
+        write_safetensors(path, self._tensors(), metadata)
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return all that is no plain number, by its name in a file."""
@@ -221,23 +213,13 @@ class EnsembleNetwork:
 
         Raises WorldModelError when there is no such file, or it holds something else.
         """
-        return cls.load_with(path)[0]
-
-    @classmethod
-    def load_with(cls, path: str | os.PathLike[str]) -> tuple[EnsembleNetwork, dict[str, Tensor]]:
-        """Return a model, and what its file has for its training."""
         if not Path(path).is_file():
             raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
         about = _about_in(path)
         tensors = read_safetensors(path)
         _check_tensors(tensors, about.architecture, path)
-        training = {
-            name.removeprefix(TRAINING): value
-            for name, value in tensors.items()
-            if name.startswith(TRAINING)
-        }
         try:
-            return _of(tensors, about), training
+            return _of(tensors, about)
         except ValueError as error:
             raise _foreign(path, str(error)) from None
 
@@ -285,7 +267,7 @@ def _check_tensors(
         layout,
         model=f"the ensemble that {os.fspath(path)!r} says it is",
         version="a file that something else wrote to",
-        ignored=(TRAINING,),
+        ignored=(_TRAINING,),
     )
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,7 +20,6 @@ from pytest_cpg.world_models.ensembles.networks import (
     Architecture,
     Heads,
     Kind,
-    Layers,
     Output,
     Predicted,
     drawn_layers,
@@ -34,13 +30,8 @@ from pytest_cpg.world_models.mlp import Scaling, float32
 from pytest_cpg.world_models.training import scaled
 from pytest_cpg.world_models.transitions import Transitions
 
-# Updates after which what is done is copied: an interruption costs no more than these.
-_KEPT_EVERY = 50
 # Of the bounds of log variances in the loss (Chua et al. 2018, their released code).
 _BOUNDS_WEIGHT = 0.01
-
-# What Adam remembers of each parameter.
-_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 # Called with the updates done, all of them, and the loss of the last one.
 Progress: TypeAlias = Callable[[int, int, float], None]
@@ -64,14 +55,12 @@ def train_ensemble(
     learning_rate: float = 4e-3,
     terminated: Terminated | None = None,
     progress: Progress | None = None,
-    keep: str | os.PathLike[str] | None = None,
 ) -> EnsembleNetwork:
     """Return an ensemble fitted with Adam to transitions with rewards.
 
     Each member has initial weights of its own and a resample of the transitions, drawn with
     replacement. Where transitions have terminations, members learn when an episode ends. Raises
-    ValueError for transitions without rewards, or when ``keep`` holds a training of something else.
-    Raises WorldModelError when the loss is not finite.
+    ValueError for transitions without rewards, and WorldModelError when the loss is not finite.
 
     Parameters
     ----------
@@ -100,10 +89,6 @@ def train_ensemble(
     progress : callable, optional
         Called after every update with how many are done, how many there are, and the loss;
         `show_progress` writes a line.
-    keep : path, optional
-        A .safetensors file that is written at the end, and when training is interrupted. The same
-        call goes on from there, to the same bits. A larger ``updates`` does, too. The model can be
-        loaded from it meanwhile.
     """
     if transitions.rewards is None:
         raise ValueError(
@@ -129,159 +114,72 @@ def train_ensemble(
         prior_scale=float(prior_scale),
         ends=transitions.terminations is not None,
     )
-    said = f"{architecture} {seed} {normalise_inputs} {normalise_targets}"
-    digest = _digest(transitions, f"{said} {batch_size} {learning_rate}")
     with one_torch_thread(), torch.inference_mode(mode=False), torch.enable_grad():
-        training = _Training(
+        inputs, targets, scaling = _data(transitions, normalise_inputs, normalise_targets)
+        heads = _fit(
             architecture,
-            *_data(transitions, normalise_inputs, normalise_targets),
+            inputs,
+            targets,
             torch.Generator().manual_seed(seed),
+            updates=updates,
             batch_size=batch_size,
             learning_rate=learning_rate,
+            progress=progress,
         )
-        if keep is not None and Path(keep).exists():
-            training.go_on_from(keep, digest)
-        bounds = ClipBounds.of(transitions) if clip else None
-        try:
-            training.run(updates, progress)
-        finally:
-            if keep is not None:
-                state = {**training.kept.state, "of": digest}
-                training.model(bounds).save_with(keep, state)
-        return training.model(bounds)
+    return EnsembleNetwork(
+        architecture=architecture,
+        heads=heads,
+        scaling=scaling,
+        clip_bounds=ClipBounds.of(transitions) if clip else None,
+        updates=updates,
+    )
 
 
-class _Kept(NamedTuple):
-    """What was done after so many updates: copies that no later update writes to."""
-
-    updates: int
-    parameters: list[Tensor]
-    state: dict[str, Tensor]
-
-
-class _Training:
-    """An ensemble, its data, and how far it is.
-
-    Parameters
-    ----------
-    inputs, targets : tensors [T, I], [T, D]
-        Scaled.
-    """
-
-    def __init__(
-        self,
-        architecture: Architecture,
-        inputs: Tensor,
-        targets: Tensor,
-        scaling: Scaling,
-        generator: torch.Generator,
-        *,
-        batch_size: int,
-        learning_rate: float,
-    ) -> None:
-        self.architecture, self.scaling = architecture, scaling
-        self.inputs, self.targets, self.generator = inputs, targets, generator
-        self.heads = _drawn_heads(architecture, generator)
-        members = architecture.members
-        # Half the memory of what torch draws: with a hundred members that is what counts.
-        self.resamples = torch.randint(
-            len(inputs), (members, len(inputs)), generator=generator, dtype=torch.int32
-        )
-        self.batch_size = batch_size
-        self.parameters = [*self.heads.trained.weights, *self.heads.trained.biases]
-        if self.heads.log_variances is not None:
-            self.parameters.append(self.heads.log_variances)
-        for parameter in self.parameters:
-            parameter.requires_grad_()
-        self.optimiser = torch.optim.Adam(self.parameters, lr=learning_rate, fused=True)
-        self.kept = self._copied(0)
-
-    def run(self, updates: int, progress: Progress | None) -> None:
-        """Train until there have been so many updates."""
-        if self.kept.updates > updates:
-            raise ValueError(
-                f"the kept training has {self.kept.updates} updates behind it, more than "
-                f"{updates}. Ask for as many, or remove its file."
-            )
-        for done in range(self.kept.updates + 1, updates + 1):
-            loss = self._update()
-            if not math.isfinite(loss):
-                raise WorldModelError(
-                    f"training diverged: the loss of update {done} is {loss}. Lower learning_rate, "
-                    f"or normalise inputs and targets."
-                )
-            if done == updates or not done % _KEPT_EVERY:
-                self.kept = self._copied(done)
-            if progress is not None:
-                progress(done, updates, loss)
-
-    def _update(self) -> float:
-        """Take one gradient step, and return the members' mean loss before it."""
-        members = self.architecture.members
-        places = torch.randint(
-            len(self.inputs), (members, self.batch_size), generator=self.generator
-        )
-        rows = self.resamples.gather(1, places)
-        targets = self.targets[rows]
-        self.optimiser.zero_grad()
-        found = fitted(self.architecture, self.heads, self.inputs[rows], targets)
-        loss = _loss(found, targets, ends=self.architecture.ends)
-        held = self.heads.log_variances
-        total = loss if held is None else loss + _BOUNDS_WEIGHT * (held[1] - held[0]).sum()
+def _fit(
+    architecture: Architecture,
+    inputs: Tensor,
+    targets: Tensor,
+    generator: torch.Generator,
+    *,
+    updates: int,
+    batch_size: int,
+    learning_rate: float,
+    progress: Progress | None,
+) -> Heads:
+    """Return networks fitted to inputs [T, I] and targets [T, D], which are scaled."""
+    heads = _drawn_heads(architecture, generator)
+    members = architecture.members
+    # Half the memory of what torch draws: with a hundred members that is what counts.
+    resamples = torch.randint(
+        len(inputs), (members, len(inputs)), generator=generator, dtype=torch.int32
+    )
+    parameters = [*heads.trained.weights, *heads.trained.biases]
+    bounds = heads.log_variances
+    if bounds is not None:
+        parameters.append(bounds)
+    for parameter in parameters:
+        parameter.requires_grad_()
+    optimiser = torch.optim.Adam(parameters, lr=learning_rate, fused=True)
+    for done in range(1, updates + 1):
+        places = torch.randint(len(inputs), (members, batch_size), generator=generator)
+        rows = resamples.gather(1, places)
+        optimiser.zero_grad()
+        fit = fitted(architecture, heads, inputs[rows], targets[rows])
+        loss = _loss(fit, targets[rows], ends=architecture.ends)
+        total = loss if bounds is None else loss + _BOUNDS_WEIGHT * (bounds[1] - bounds[0]).sum()
         torch.autograd.backward(total)
-        self.optimiser.step()
-        return float(loss.detach()) / members
-
-    def _copied(self, updates: int) -> _Kept:
-        state = {"generator": self.generator.get_state()}
-        for name in _MOMENTS:
-            for number, parameter in enumerate(self.parameters):
-                of_one = self.optimiser.state.get(parameter, {})
-                given = of_one[name] if name in of_one else torch.zeros_like(parameter)
-                state[f"{name}.{number}"] = given.detach().clone()
-        return _Kept(updates, [one.detach().clone() for one in self.parameters], state)
-
-    def model(self, bounds: ClipBounds | None) -> EnsembleNetwork:
-        """Return the ensemble as it was when it was last kept."""
-        count = len(self.heads.trained.weights)
-        parts = self.kept.parameters
-        return EnsembleNetwork(
-            architecture=self.architecture,
-            heads=Heads(
-                Layers(parts[:count], parts[count : 2 * count]),
-                self.heads.prior,
-                parts[-1] if self.heads.log_variances is not None else None,
-            ),
-            scaling=self.scaling,
-            clip_bounds=bounds,
-            updates=self.kept.updates,
-        )
-
-    def go_on_from(self, path: str | os.PathLike[str], digest: Tensor) -> None:
-        """Take over what a file has kept.
-
-        Raises ValueError when it is of other data or settings.
-        """
-        model, state = EnsembleNetwork.load_with(path)
-        if model.architecture != self.architecture or not torch.equal(
-            state.get("of", torch.empty(0)), digest
-        ):
-            raise ValueError(
-                f"keep={os.fspath(path)!r} holds {model!r}, trained on other transitions or with "
-                f"other settings. Remove the file, or name another."
+        optimiser.step()
+        mean_loss = float(loss.detach()) / members
+        if not math.isfinite(mean_loss):
+            raise WorldModelError(
+                f"training diverged: the loss of update {done} is {mean_loss}. Lower "
+                f"learning_rate, or normalise inputs and targets."
             )
-        own = [*model.heads.trained.weights, *model.heads.trained.biases]
-        own += [] if model.heads.log_variances is None else [model.heads.log_variances]
-        with torch.no_grad():
-            for parameter, value in zip(self.parameters, own, strict=True):
-                parameter.copy_(value)
-        for number, parameter in enumerate(self.parameters):
-            self.optimiser.state[parameter] = {
-                "step": torch.tensor(float(model.updates)),
-                **{name: state[f"{name}.{number}"] for name in _MOMENTS},
-            }
-        self.generator.set_state(state["generator"])
-        self.kept = self._copied(model.updates)
+        if progress is not None:
+            progress(done, updates, mean_loss)
+    for parameter in parameters:
+        parameter.requires_grad = False
+    return heads
 
 
 def _drawn_heads(architecture: Architecture, generator: torch.Generator) -> Heads:
@@ -339,15 +237,6 @@ def _data(
         target_scale=one_more(scaling.target_scale, (0, 1), value=1.0),
     )
     return float32(read), torch.cat([float32(predicted), ends[:, None]], dim=1), scaling
-
-
-def _digest(transitions: Transitions, said: str) -> Tensor:
-    """Return the SHA-256 of transitions and settings, [32]."""
-    digest = hashlib.sha256(said.encode())
-    for name in ("observations", "actions", "next_observations", "rewards", "terminations"):
-        if getattr(transitions, name) is not None:
-            digest.update(np.ascontiguousarray(getattr(transitions, name)).tobytes())
-    return torch.tensor(list(digest.digest()), dtype=torch.uint8)
 
 
 def show_progress(done: int, updates: int, loss: float) -> None:
