@@ -8,6 +8,9 @@ import time
 import pytest
 from sessions import flat, tell_workers
 
+from pytest_cpg.gates import GATES
+from pytest_cpg.report.document import read
+
 HEAD = """
 import os
 import random
@@ -45,41 +48,85 @@ def model(*lines, result="observations + actions"):
     return f"def model(observations, actions):\n{body}    return {result}\n"
 
 
-# Name, the model, options, more of the marker, exit code, what is said.
-BROKEN_MODELS = [
-    ("raises", model("if late(): raise RuntimeError('mine')"), 1, "RuntimeError: mine"),
-    ("recurses", model("if late(): return model(observations, actions)"), 1, "RecursionError"),
-    ("exits", model("if late(): sys.exit(0)"), 1, "SystemExit: 0"),
-    ("exits by 256", model("if late(): os._exit(256)"), 1, "SystemExit: os._exit(0) would have"),
-    ("leaves pytest", model("if late(): pytest.exit('enough', 0)"), 1, "did not report"),
-    ("interrupted", model("if late(): raise KeyboardInterrupt"), 2, "interrupted in learned, step"),
-    (
-        "skips",
-        model("if late(): pytest.skip('no GPU')"),
-        1,
-        "broken off: Skipped: no GPU That is no",
-    ),
-    (
-        "xfails",
-        model("if late(): pytest.xfail('known')"),
-        1,
-        "broken off: XFailed: known That is no",
-    ),
-    ("nan", model("if late(): return observations * np.nan"), 1, "predicted NaN (episode"),
-    ("wrong shape", model(result="observations[:, :0]"), 1, "Return one row for each"),
-    ("another shape later", model("if late(): return observations[:1]"), 1, "shape"),
-    ("text", model(result="'far'"), 1, "'model' is not usable: a str came back"),
-    ("blind", model(result="observations + 1.0"), 1, "ignores the action"),
-    (
-        "random",
-        model(result="observations + actions + random.random()"),
-        1,
-        "gave different results",
-    ),
-    ("remembers", model(result="observations + actions + late()"), 1, "answers otherwise"),
-    ("takes no action", "def model(observations): return observations", 1, "model"),
-    ("is no model", "model = 3", 1, "model"),
-]
+# By name: the model, and what is said of it.
+BROKEN_MODELS = {
+    "raises": (model("if late(): raise RuntimeError('mine')"), "RuntimeError: mine"),
+    "recurses": (model("if late(): return model(observations, actions)"), "RecursionError"),
+    "exits": (model("if late(): sys.exit(0)"), "SystemExit: 0"),
+    "exits_by_256": (model("if late(): os._exit(256)"), "SystemExit: os._exit(0) would have"),
+    "skips": (model("if late(): pytest.skip('no GPU')"), "off: Skipped: no GPU That is no"),
+    "xfails": (model("if late(): pytest.xfail('known')"), "off: XFailed: known That is no"),
+    "nan": (model("if late(): return observations * np.nan"), "The model predicted NaN, so"),
+    "wrong_shape": (model(result="observations[:, :0]"), "Return one row for each"),
+    "another_shape": (model("if late(): return observations[:1]"), "shape"),
+    "text": (model(result="'far'"), "'model' is not usable: a str came back"),
+    "blind": (model(result="observations + 1.0"), "ignores the action"),
+    "random": (model(result="observations + actions + random.random()"), "different results"),
+    "remembers": (model(result="observations + actions + late()"), "answers otherwise"),
+    "takes_no_action": ("def model(observations): return observations", "model"),
+    "is_no_model": ("model = 3", "model"),
+}
+EXCUSES = {
+    "skip": "pytest.skip('no GPU')",
+    "skip_of_unittest": "raise unittest.SkipTest('no GPU')",
+    "xfail": "pytest.xfail('known')",
+}
+CASE = """
+import unittest
+
+
+@pytest.mark.cpg(task="track")
+class TestGates(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def take(self, benchmark_runner):
+        self.benchmark_runner = benchmark_runner
+
+    def test_{name}(self):
+        try:
+            self.benchmark_runner.compare(learned=model)
+        except ZeroDivisionError:
+            {line}
+"""
+
+
+def files_of(models):
+    """Return a file for each model, by name, of a test of that name and of another gate."""
+    return {
+        f"test_{name}.py": HEAD + text + GATE.replace("test_gate", f"test_{name}")
+        for name, text in models.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def broken(recorded):
+    """A session of broken models, and of excuses of a unittest.TestCase in and after one."""
+    files = files_of({name: text for name, (text, _) in BROKEN_MODELS.items()})
+    for name, line in EXCUSES.items():
+        for place, text in {"within": line, "later": "1 / 0"}.items():
+            case = CASE.format(name=f"{name}_{place}", line=line)
+            files[f"test_{name}_{place}.py"] = HEAD + model(f"if late(): {text}") + case
+    return recorded(files, "-W", "ignore")
+
+
+@pytest.mark.parametrize("name", BROKEN_MODELS)
+def test_a_broken_model_is_named_without_frames_of_ours(broken, name):
+    said = flat(broken.section(f"test_{name}"))
+    assert BROKEN_MODELS[name][1] in said
+    # A traceback ends in the user's file, whatever it went through.
+    assert not re.findall(r"pytest_cpg/\S+\.py:\d+: ", said)
+
+
+def test_a_broken_model_costs_no_other_gate(broken):
+    cases = 2 * len(EXCUSES)
+    broken.result.assert_outcomes(passed=len(BROKEN_MODELS), failed=len(BROKEN_MODELS) + cases)
+    assert "INTERNALERROR" not in flat(broken.result)
+
+
+@pytest.mark.parametrize("place", ["within", "later"])
+@pytest.mark.parametrize("name", EXCUSES)
+def test_a_test_case_hides_no_comparison_that_was_broken_off(broken, name, place):
+    section = broken.section(f"TestGates.test_{name}_{place}")
+    assert "a comparison was broken off: " in flat(section)
 
 
 def write(repository, text):
@@ -108,51 +155,15 @@ def check(result, code, said):
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "said"),
-    [row[1:] for row in BROKEN_MODELS],
-    ids=[row[0] for row in BROKEN_MODELS],
+    ("line", "code", "said"),
+    [
+        ("pytest.exit('enough', 0)", 1, "did not report"),
+        ("raise KeyboardInterrupt", 2, "interrupted in learned, step"),
+    ],
+    ids=["leaves pytest", "interrupted"],
 )
-def test_a_broken_model(repository, text, code, said):
-    # What ends a process is told by its exit code.
-    start = run_apart if "_exit(" in text else run
-    output = check(start(repository, text, "-rA"), code, said)
-    if code == 1 and "did not report" not in said:
-        # The other gate is not lost.
-        assert ". test_other" in output
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["pytest.skip('no GPU')", "raise unittest.SkipTest('no GPU')", "pytest.xfail('known')"],
-)
-@pytest.mark.parametrize("is_caught", [False, True])
-def test_a_test_case_hides_no_comparison_that_was_broken_off(repository, line, is_caught):
-    repository.makepyfile(
-        test_gates=f"""
-        import unittest
-        import pytest
-        {HEAD.replace(chr(10), chr(10) + "        ")}
-        def model(observations, actions):
-            if late():
-                {"1 / 0" if is_caught else line}
-            return observations + actions
-
-        @pytest.mark.cpg(task="track")
-        class TestGates(unittest.TestCase):
-            @pytest.fixture(autouse=True)
-            def take(self, benchmark_runner):
-                self.benchmark_runner = benchmark_runner
-
-            def test_gate(self):
-                try:
-                    self.benchmark_runner.compare(learned=model)
-                except ZeroDivisionError:
-                    {line}
-        """
-    )
-    result = repository.runpytest()
-    result.assert_outcomes(failed=1)
-    assert "a comparison was broken off: " in result.stdout.str()
+def test_a_model_that_ends_the_session_passes_no_gate(repository, line, code, said):
+    check(run(repository, model(f"if late(): {line}")), code, said)
 
 
 def test_a_thread_that_ends_the_session_does_not_pass_it(repository):
@@ -212,39 +223,44 @@ def is_running(process):
 
 
 HARMLESS = {
-    "changes the seeds": ("random.seed(0)", "np.random.seed(0)"),
-    "changes the folder": ("os.chdir('/')",),
-    "starts a thread": ("threading.Thread(target=time.sleep, args=(0,)).start()",),
-    "changes its input": ("observations += actions; actions *= 0",),
+    "changes_the_seeds": ("random.seed(0)", "np.random.seed(0)"),
+    "changes_its_input": ("observations += actions; actions *= 0",),
     "forks": ("pid = os.fork() if late() and len(calls) < 33 else 1", "pid or os._exit(0)"),
     "leaks": ("calls.append(np.zeros((100, 1000)))",),
-    "sets an alarm": ("signal.alarm(0)",),
+    "sets_an_alarm": ("signal.alarm(0)",),
+    "starts_a_thread": ("threading.Thread(target=time.sleep, args=(0,)).start()",),
+    # Last of all, as the others would be there, too.
+    "works_elsewhere": ("os.chdir('/')",),
 }
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("lines", HARMLESS.values(), ids=HARMLESS)
-def test_what_a_model_does_besides_leaves_the_gate_alone(repository, lines):
-    changes = "changes" in lines[0] or "+=" in lines[0]
-    text = model(*lines, result="observations" if changes else "observations + actions")
-    start = run_apart if re.search(r"os\.|alarm", lines[0]) else run
-    found = start(repository, text, "--cpg-json=found.json", "-W", "ignore")
-    if found.ret == 0:
-        # The other gate judges the same model, which does nothing besides.
-        ours, other = outcomes(repository, "found")
-        assert ours == other
-    else:
-        # Refusing it is as good.
-        check(found, 1, "model")
+@pytest.fixture(scope="module")
+def harmless(recorded):
+    """A session of models that do something besides."""
+    changed = {"changes_its_input": "observations"}
+    models = {
+        name: model(*lines, result=changed.get(name, "observations + actions"))
+        for name, lines in HARMLESS.items()
+    }
+    return recorded(files_of(models), "--cpg-json=found.json", "-W", "ignore")
 
 
-def outcomes(repository, name):
-    from pytest_cpg.gates import GATES
-    from pytest_cpg.report.document import read
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_a_model_does_besides_leaves_the_gate_alone(harmless, name):
+    results = outcomes(harmless.folder / "found.json")
+    other = results[f"test_{name}.py::test_other"]
+    ours = results.get(f"test_{name}.py::test_{name}")
+    # The other gate judges the same model, which does nothing besides. Refusing it is as good.
+    assert ours == other or "model" in flat(harmless.section(f"test_{name}"))
 
-    session = read(repository.path / f"{name}.json", GATES)
-    results = [one.judgement.result for one in session.comparisons]
-    return [(r.verdict, r.learned.successes.tolist(), r.learned.returns.tolist()) for r in results]
+
+def outcomes(report):
+    """Return what the arms of a report's gates did, by their names."""
+    results = {one.name: one.judgement.result for one in read(report, GATES).comparisons}
+    return {
+        name: (r.verdict, r.learned.successes.tolist(), r.learned.returns.tolist())
+        for name, r in results.items()
+    }
 
 
 def test_gates_of_workers_that_are_all_killed_are_named(repository):
@@ -331,7 +347,7 @@ def test_two_sessions_at_once_lose_nothing(repository):
         ]
         codes = [process.wait() for process in both]
     assert codes == [0, 0], (repository.path / "said").read_text(encoding="utf-8")
-    assert outcomes(repository, "0") == outcomes(repository, "1")
+    assert outcomes(repository.path / "0.json") == outcomes(repository.path / "1.json")
     assert (repository.path / "page.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
     check(repository.runpytest("--cpg-seed=3", "--cpg-drift=fail"), 0, "2 passed")
 
