@@ -97,9 +97,9 @@ def test_an_episode_gets_the_same_plan_alone_and_in_any_order(
     backwards = plans_for(conformance_planner, space, list(reversed(range(ROWS))))
     for episode in range(ROWS):
         alone = plans_for(conformance_planner, space, [episode])
-        for found, row in ((alone, 0), (backwards, ROWS - 1 - episode)):
-            assert found.lengths[row] == together.lengths[episode]
-            np.testing.assert_array_equal(found.actions[row], together.actions[episode])
+        for plans, row in ((alone, 0), (backwards, ROWS - 1 - episode)):
+            assert plans.lengths[row] == together.lengths[episode]
+            np.testing.assert_array_equal(plans.actions[row], together.actions[episode])
 
 
 @over_spaces
@@ -112,18 +112,18 @@ def test_plans_from_memory_are_an_episodes_own(conformance_planner: Planner, spa
     assert memory is not None
     assert len(memory) == ROWS
     assert np.isfinite(memory).all()
-    given = np.array(memory)
-    given.flags.writeable = False
-    together = plans_for(conformance_planner, space, episodes, memory=given)
-    again = plans_for(conformance_planner, space, episodes, memory=given)
+    begun = np.array(memory)
+    begun.flags.writeable = False
+    together = plans_for(conformance_planner, space, episodes, memory=begun)
+    again = plans_for(conformance_planner, space, episodes, memory=begun)
     assert together.memory is not None
-    assert together.memory.shape == given.shape
+    assert together.memory.shape == begun.shape
     for array in (together.actions, together.memory):
-        assert not np.shares_memory(array, given)
+        assert not np.shares_memory(array, begun)
     assert not np.shares_memory(together.actions, together.memory)
     np.testing.assert_array_equal(again.actions, together.actions)
     for row in episodes:
-        alone = plans_for(conformance_planner, space, [row], memory=given[[row]])
+        alone = plans_for(conformance_planner, space, [row], memory=begun[[row]])
         assert alone.memory is not None
         assert alone.lengths[0] == together.lengths[row]
         np.testing.assert_array_equal(alone.actions[0], together.actions[row])

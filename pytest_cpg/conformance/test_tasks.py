@@ -121,8 +121,8 @@ def test_a_row_does_not_depend_on_the_batch(conformance_task: Task) -> None:
     for row in range(ROWS):
         alone = every_result(task, states[row : row + 1], plans[row : row + 1])
         for what, result in whole.items():
-            found = f"{what}, of row {row} alone and among others"
-            check_same(found, alone[what], result[row : row + 1], cure=_ROW)
+            place = f"{what}, of row {row} alone and among others"
+            check_same(place, alone[what], result[row : row + 1], cure=_ROW)
 
 
 def test_arguments_are_neither_written_to_nor_returned(conformance_task: Task) -> None:

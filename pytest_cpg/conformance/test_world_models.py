@@ -59,7 +59,7 @@ def test_a_prediction_does_not_depend_on_the_batch(
         zip(("encode", "rollout", "score"), together, strict=True)
     ):
         check_same(f"{what}, in another order", backwards[part][::-1], whole, cure=cure)
-        ones = np.concatenate([one[part] for one in alone])
+        ones = np.concatenate([parts[part] for parts in alone])
         check_same(f"{what}, alone and among others", ones, whole, cure=cure)
 
 

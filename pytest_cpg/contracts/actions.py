@@ -58,8 +58,8 @@ class FiniteActions:
     def nearest(self, actions: FloatArray) -> FloatArray:
         """Return the possible action that is nearest to each of the actions [..., A]; NaN stays."""
         distances = ((actions[..., None, :] - self.values) ** 2).sum(axis=-1)
-        known = self.values[distances.argmin(axis=-1)]
-        return np.where(np.isnan(actions).any(axis=-1, keepdims=True), np.nan, known)
+        closest = self.values[distances.argmin(axis=-1)]
+        return np.where(np.isnan(actions).any(axis=-1, keepdims=True), np.nan, closest)
 
     def sample(self, rngs: Sequence[np.random.Generator], shape: tuple[int, ...]) -> FloatArray:
         """Draw uniform actions ``[N, *shape, A]``, the row of an episode from its own stream."""

@@ -72,7 +72,7 @@ def encode(value: Any) -> Any:
         return value
     # Most of what is left, and quicker to tell than what follows.
     if type(value) in (tuple, list):
-        return [one if type(one) in _PLAIN else encode(one) for one in value]
+        return [part if type(part) in _PLAIN else encode(part) for part in value]
     if isinstance(value, Enum):
         return encode(value.value)
     if isinstance(value, str | int | float | np.generic):
@@ -87,9 +87,9 @@ def encode(value: Any) -> Any:
             values |= part if name in beside else {name: part}
         return value.to_plain(values) if hasattr(value, "to_plain") else values
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
-        return {name: encode(one) for name, one in value.items()}
+        return {name: encode(part) for name, part in value.items()}
     if isinstance(value, Sequence):
-        return [encode(one) for one in value]
+        return [encode(part) for part in value]
     raise TypeError(f"JSON has no form for {reprlib.repr(value)}")
 
 
@@ -108,8 +108,8 @@ def decode(kind: type[T], value: Any, *, at: str = "") -> T:
     at : str
         Where the value stands in what was read, such as ``"gates[2].result"``; empty for all of it.
     """
-    found: T = _reader(kind)(value, at)
-    return found
+    decoded: T = _reader(kind)(value, at)
+    return decoded
 
 
 def loads(text: str) -> Any:
@@ -136,7 +136,7 @@ def _reader(kind: Any) -> _Reader:
     if origin is Literal:
         return partial(_one_of, inner)
     if origin in (Union, UnionType):
-        readers = [_reader(one) for one in inner if one is not NoneType]
+        readers = [_reader(part) for part in inner if part is not NoneType]
         return partial(_of_any, readers, NoneType in inner)
     if origin in _SCALARS:
         return partial(_scalar, origin)
@@ -164,11 +164,11 @@ def _formless(kind: Any, *_: Any) -> NoReturn:
 
 
 def _member(kind: type[Enum], value: Any, at: _Place) -> Any:
-    return kind(_one_of([one.value for one in kind], value, at))
+    return kind(_one_of([member.value for member in kind], value, at))
 
 
 def _mapping(read: _Reader, value: Any, at: _Place) -> dict[str, Any]:
-    return {name: read(one, (at, name)) for name, one in _object(value, at).items()}
+    return {name: read(member, (at, name)) for name, member in _object(value, at).items()}
 
 
 def _sequence(kind: Any, read: _Reader, value: Any, at: _Place) -> list[Any]:
@@ -177,7 +177,7 @@ def _sequence(kind: Any, read: _Reader, value: Any, at: _Place) -> list[Any]:
     is_plain = kind in _PLAIN and {*map(type, values)} <= {*_SCALARS[kind][0]}
     if is_plain and (kind is not float or all(map(_is_finite, values))):
         return values.copy()
-    return [read(one, (at, number)) for number, one in enumerate(values)]
+    return [read(part, (at, number)) for number, part in enumerate(values)]
 
 
 def _scalar(kind: type, value: Any, at: _Place) -> Any:
@@ -216,18 +216,18 @@ def _array(kind: Any, value: Any, at: _Place) -> Any:
     if not _are_of(kinds, _list(value, at)):
         _refuse(value, at, wanted)
     try:
-        found = np.array(value, dtype=dtype)
+        array = np.array(value, dtype=dtype)
     except (ValueError, OverflowError) as error:
         raise _error(at, f"is no array: {error}") from None
     # Truth of any number but 0 and 1 would be another number when it is written.
-    if not np.isfinite(found).all() or (dtype is np.bool_ and not np.array_equal(found, value)):
+    if not np.isfinite(array).all() or (dtype is np.bool_ and not np.array_equal(array, value)):
         _refuse(value, at, wanted)
-    return found
+    return array
 
 
 def _are_of(kinds: tuple[type, ...], values: Any) -> bool:
-    found = {*map(type, values)}.difference(kinds)
-    return found <= {list} and all(_are_of(kinds, one) for one in values if type(one) is list)
+    others = {*map(type, values)}.difference(kinds)
+    return others <= {list} and all(_are_of(kinds, part) for part in values if type(part) is list)
 
 
 def _tuple_reader(kind: type, inner: Sequence[Any]) -> _Reader:
@@ -245,8 +245,8 @@ def _elements(readers: Sequence[_Reader], value: Any, at: _Place) -> list[Any]:
     if len(_list(value, at)) != len(readers):
         _refuse(value, at, f"a list of {len(readers)}")
     return [
-        read(one, (at, number))
-        for number, (read, one) in enumerate(zip(readers, value, strict=True))
+        read(part, (at, number))
+        for number, (read, part) in enumerate(zip(readers, value, strict=True))
     ]
 
 
@@ -259,15 +259,17 @@ def _dataclass(kind: Any, value: Any, at: _Place) -> Any:
         names = _fields(_hints(kind)[name]).keys() & values.keys()
         if name in values:
             raise _error(at, f"has an unknown {name!r:.40}")
-        beside = {own: values[own] for own in names}
-        values = {own: one for own, one in values.items() if own not in names} | {name: beside}
+        beside = {inner: values[inner] for inner in names}
+        values = {inner: part for inner, part in values.items() if inner not in names} | {
+            name: beside
+        }
     _check_names(values, _needed(kind), at)
     for name in values:
         if name not in fields:
             raise _error(at, f"has an unknown {name!r:.40}")
     parts = {
-        name: readers[name](one, at if name in _beside(kind) else (at, name))
-        for name, one in values.items()
+        name: readers[name](part, at if name in _beside(kind) else (at, name))
+        for name, part in values.items()
     }
     return _asked(at, kind, **parts)
 
@@ -277,7 +279,7 @@ def _typed_dict(kind: Any, value: Any, at: _Place) -> Any:
     values = _object(value, at)
     readers, others = _readers(kind), _reader(Any)
     _check_names(values, [name for name in readers if name in kind.__required_keys__], at)
-    return {name: readers.get(name, others)(one, (at, name)) for name, one in values.items()}
+    return {name: readers.get(name, others)(part, (at, name)) for name, part in values.items()}
 
 
 def _check_names(values: Mapping[str, Any], needed: Iterable[str], at: _Place) -> None:
@@ -322,8 +324,10 @@ def _readers(kind: type) -> dict[str, _Reader]:
         try:
             readers[name] = _reader(hint)
         except IndexError:
-            said = getattr(hint, "__name__", hint)
-            raise TypeError(f"{kind.__name__}.{name} is a {said}, and says not of what") from None
+            hint_name = getattr(hint, "__name__", hint)
+            raise TypeError(
+                f"{kind.__name__}.{name} is a {hint_name}, and says not of what"
+            ) from None
     return readers
 
 
@@ -339,7 +343,7 @@ def _needed(kind: Any) -> tuple[str, ...]:
     """Return the names of the fields that have no default."""
     missing = dataclasses.MISSING
     fields = _fields(kind).items()
-    return tuple(n for n, one in fields if one.default is missing is one.default_factory)
+    return tuple(n for n, field in fields if field.default is missing is field.default_factory)
 
 
 @cache

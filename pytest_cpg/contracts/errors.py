@@ -34,8 +34,8 @@ def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     Of code that is installed, or Python's own, it is the last place alone.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    others = [one for one in frames if _PACKAGE not in Path(one.filename).parents]
-    return [one for one in others if not _is_installed(one)] or others[-1:]
+    others = [frame for frame in frames if _PACKAGE not in Path(frame.filename).parents]
+    return [frame for frame in others if not _is_installed(frame)] or others[-1:]
 
 
 def _is_installed(frame: traceback.FrameSummary) -> bool:

@@ -28,23 +28,23 @@ def lookup(kind: str, name: str, table: Mapping[str, T], *, meant: str | None = 
     if name in table:
         return table[name]
     close = meant or nearest(name, table)
-    own = f" To add one, return it from the pytest_cpg_{hook_suffix(kind)} hook."
-    fix = f"Did you mean {close!r}?" if close else f"{did_you_mean(name, table)}{own}"
+    extension = f" To add one, return it from the pytest_cpg_{hook_suffix(kind)} hook."
+    fix = f"Did you mean {close!r}?" if close else f"{did_you_mean(name, table)}{extension}"
     raise ComponentError(f"no {kind} named {name!r}. {fix}")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return a sentence that names the nearest known name, or all of them."""
-    known = sorted(known)
-    close = nearest(name, known)
-    return f"Did you mean {close!r}?" if close else f"Known: {', '.join(known)}."
+    names = sorted(names)
+    close = nearest(name, names)
+    return f"Did you mean {close!r}?" if close else f"Known: {', '.join(names)}."
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, names: Iterable[str]) -> str | None:
     """Return the known name that was probably meant; None where none is near."""
-    known = sorted(known)
-    same = [one for one in known if one.casefold() == name.casefold()]
-    return next(iter(same or get_close_matches(name, known, n=1)), None)
+    names = sorted(names)
+    same = [one for one in names if one.casefold() == name.casefold()]
+    return next(iter(same or get_close_matches(name, names, n=1)), None)
 
 
 def unknown_name(what: str, prefix: str, name: str, known: Iterable[str]) -> ComponentError:

@@ -30,9 +30,9 @@ def has(component: object, part: type[P]) -> TypeGuard[P]:
     [True, False]
     """
     for name in members(part):
-        given = getattr(component, name, None)
+        member = getattr(component, name, None)
         is_method = callable(getattr(part, name))
-        if not callable(given) if is_method else given is None:
+        if not callable(member) if is_method else member is None:
             return False
     return True
 

@@ -122,9 +122,9 @@ class Arm:
 
     def first(self, count: int) -> Arm:
         """Return the first episodes; costs stay the costs of all."""
-        known = {name: getattr(self, name) for name in (*_PER_EPISODE, "actions")}
+        columns = {name: getattr(self, name) for name in (*_PER_EPISODE, "actions")}
         return replace(
-            self, **{name: values[:count] for name, values in known.items() if values is not None}
+            self, **{name: values[:count] for name, values in columns.items() if values is not None}
         )
 
     @property

@@ -69,8 +69,8 @@ class ArmCache:
         data = _file_of(key, stored)
         if len(data) > self._max_bytes:
             return f"the {stored.arm.name} arm takes {len(data)} of {self._max_bytes} bytes"
-        kept, _ = self.load(key)
-        if kept is not None and kept.arm.episodes >= stored.arm.episodes:
+        longest, _ = self.load(key)
+        if longest is not None and longest.arm.episodes >= stored.arm.episodes:
             return None
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -128,12 +128,12 @@ class ArmCache:
         """Return the finished files of a key, the longest arm first."""
         matches = [_FILE_NAME.fullmatch(name) for name in os.listdir(self._folder)]
         finished = [m for m in matches if m and m[3] == "json"]
-        own = sorted((int(m[2]), m[0]) for m in finished if m[1] == key)
-        return [self._folder / name for _, name in reversed(own)]
+        arms = sorted((int(m[2]), m[0]) for m in finished if m[1] == key)
+        return [self._folder / name for _, name in reversed(arms)]
 
     def _shrink(self) -> None:
         """Drop the least recently used files until the others take no more than they may."""
-        found = []
+        files = []
         for name in os.listdir(self._folder):
             is_left_behind = _LEFT_BEHIND.fullmatch(name)
             if not (is_left_behind or _FILE_NAME.fullmatch(name)):
@@ -144,9 +144,9 @@ class ArmCache:
                 # Or may just be writing it.
                 if is_left_behind and time.time() - status.st_mtime < _LEFT_BEHIND_SECONDS:
                     continue
-                found.append((status.st_mtime_ns, name, status.st_size))
-        excess = sum(size for _, _, size in found) - self._max_bytes
-        for _, name, size in sorted(found):
+                files.append((status.st_mtime_ns, name, status.st_size))
+        excess = sum(size for _, _, size in files) - self._max_bytes
+        for _, name, size in sorted(files):
             if excess > 0:
                 (self._folder / name).unlink(missing_ok=True)
                 excess -= size
@@ -189,7 +189,7 @@ def _file_of(key: str, stored: StoredArm) -> bytes:
     values = {name: getattr(stored, name).tolist() for name in COUNTS}
     values["arm"] = encode(stored.arm)
     actions = stored.arm.actions
-    rows = [b64encode(one.tobytes()).decode() for one in actions]
+    rows = [b64encode(taken.tobytes()).decode() for taken in actions]
     values["actions"] = [actions[0].shape[1] if actions else 0, rows]
     content = {"schema": SCHEMA, "key": key, "sha256": digest_of(values), "stored": values}
     return json.dumps(content, sort_keys=True).encode()

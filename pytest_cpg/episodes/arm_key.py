@@ -73,13 +73,13 @@ def digest_of(values: dict[str, Any]) -> str:
 
 def _components(task: Task, planner: Planner, model: Any, *, by_content: bool) -> dict[str, Any]:
     """Return what is known of the components, or raise UnkeyedError."""
-    named = f"task {str(task.name)!r}"
+    what = f"task {str(task.name)!r}"
     goal = float(task.least_return) if has(task, LeastReturn) else None
     values = {
-        "task": _definition(named, task),
+        "task": _definition(what, task),
         "facts": [str(task.name), int(task.budget), float(task.control_period), goal],
-        "actions": _definition(f"the action space of {named}", task.actions),
-        "versions": {str(name): str(found) for name, found in task.versions.items()},
+        "actions": _definition(f"the action space of {what}", task.actions),
+        "versions": {str(name): str(release) for name, release in task.versions.items()},
         "planner": _definition(f"planner {str(planner.name)!r}", planner),
         "horizon": int(planner.horizon),
     }
@@ -105,14 +105,16 @@ def _definition(what: str, value: Any) -> Any:
         return [kind.__name__, *(_definition(what, item) for item in value)]
     if (kind is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in "biufcU":
         return ["array", value.dtype.str, list(value.shape), value.tobytes().hex()]
-    key, known = _explicit_key(value), {}
+    key, settings = _explicit_key(value), {}
     if isinstance(value, type) or (key is None and not (_is_own(kind) and is_dataclass(value))):
         raise UnkeyedError(f"{what} has no cache_key")
     for field in fields(value) if is_dataclass(value) else ():
         # Settings are told apart even if the key forgets them; what cannot be, it stands for.
         with suppress(*[UnkeyedError] if key else []):
-            known[field.name] = _definition(what, getattr(value, field.name)) if field.init else 0
-    return [f"{kind.__module__}.{kind.__qualname__}", key, known]
+            settings[field.name] = (
+                _definition(what, getattr(value, field.name)) if field.init else 0
+            )
+    return [f"{kind.__module__}.{kind.__qualname__}", key, settings]
 
 
 def _model_definition(model: Any, *, by_content: bool) -> Any:

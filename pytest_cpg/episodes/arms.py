@@ -106,9 +106,9 @@ class ArmRuns:
     @property
     def reuse(self) -> Reuse:
         """What was known of these arms before."""
-        kept = self._kept
-        known = (*map(str, kept), *(f"not stored: {why}" for why in dict.fromkeys(self._not_kept)))
-        return Reuse(known, (*self._notes, *(note for run in kept for note in run.notes)))
+        runs = self._kept
+        stored = (*map(str, runs), *(f"not stored: {why}" for why in dict.fromkeys(self._not_kept)))
+        return Reuse(stored, (*self._notes, *(note for run in runs for note in run.notes)))
 
     def keep(self) -> None:
         """Store what was run."""

@@ -74,9 +74,9 @@ class _Loaded:
     ) -> None:
         self._design, self._model = design, model
         self._probe, self._answer = probe, answer
-        found = _content_of(design, model)
+        content_here = _content_of(design, model)
         # The code of what no module knows, such as a lambda, was sent with it; its file was not.
-        if found[0] != content[0] or found[1] not in ("", content[1]):
+        if content_here[0] != content[0] or content_here[1] not in ("", content[1]):
             raise WorldModelError(_OTHER_CONTENT)
         states, actions = probe
         with inference(learned_of(model)):

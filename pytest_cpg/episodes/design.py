@@ -72,7 +72,7 @@ class DesignRecord:
 
     def changes(self, now: DesignRecord) -> list[str]:
         """Return one clause, ``"what old -> new"``, for each difference."""
-        old, new = ({"perturbation": "", **one.key} for one in (self, now))
+        old, new = ({"perturbation": "", **record.key} for record in (self, now))
         before, after = old.pop("versions"), new.pop("versions")
         pairs = [(name.replace("_", " "), old[name], new[name]) for name in old]
         pairs += [
@@ -125,7 +125,7 @@ class Design:
             budget=int(self.task.budget),
             horizon=int(self.planner.horizon),
             control_period=float(self.task.control_period),
-            versions={str(name): str(found) for name, found in self.task.versions.items()},
+            versions={str(name): str(version) for name, version in self.task.versions.items()},
             perturbation="" if self.perturbation is None else self.perturbation.name,
         )
 

@@ -72,14 +72,14 @@ class Disturbance:
         except (TaskError, WorldModelError) as error:
             if self._perturbation is None:
                 raise
-            told = (
+            suspicion = (
                 f"The gate is perturbed by {self._perturbation.name}: run it without, or with less "
                 f"of it, to tell whether that is the cause."
             )
             if isinstance(error, BrokenModelError):
-                error.why = f"{error.why} {told}"
+                error.why = f"{error.why} {suspicion}"
                 raise
-            raise type(error)(f"{error} {told}") from error.__cause__
+            raise type(error)(f"{error} {suspicion}") from error.__cause__
 
     @property
     def perturbed(self) -> BoolArray | None:

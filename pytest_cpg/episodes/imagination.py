@@ -87,7 +87,7 @@ class Imagination:
         model, flat = self._model, plans.reshape(-1, *plans.shape[2:])
         self.steps += flat.shape[0] * flat.shape[1]
         drawn = self._drawn(flat)
-        noise = [own.reshape(*plans.shape[:3], -1) for own in drawn]
+        noise = [part.reshape(*plans.shape[:3], -1) for part in drawn]
         costs = self._call(model.plan_costs, "the rating of plans", latents, plans, lengths, *noise)
         if np.isnan(costs).any() or not (self._may_diverge or np.isfinite(costs).all()):
             if model.cost is None:
@@ -198,9 +198,9 @@ class Imagination:
         """Find the first episode whose own rows raise the same; all of them if none does alone."""
         rows = max(1, len(arguments[0]) // len(self._episodes))
         for index, episode in enumerate(self._episodes):
-            own = slice(index * rows, (index + 1) * rows)
+            part = slice(index * rows, (index + 1) * rows)
             try:
-                method(*(argument[own] for argument in arguments))
+                method(*(argument[part] for argument in arguments))
             # Only asks whether this episode raises too; the batch's own exception goes on.
             except raised:
                 return f"the {self._arm} arm, episode {episode} at step {self._taken[index]}"
@@ -229,5 +229,5 @@ def _why(begun: FloatArray, before: FloatArray) -> str:
             f"Predictions grew: the plan began with numbers up to {first:.3g}, and numbers up to "
             f"{last:.3g} went into that step."
         )
-    told = f"numbers up to {last:.3g} went into that step, and the plan began with {first:.3g}"
-    return f"{_BROKEN} Predictions had not grown: {told}."
+    sizes = f"numbers up to {last:.3g} went into that step, and the plan began with {first:.3g}"
+    return f"{_BROKEN} Predictions had not grown: {sizes}."

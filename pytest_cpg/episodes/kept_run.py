@@ -169,15 +169,15 @@ class KeptRun:
 
     def _checked(self, starts: Starts) -> StoredArm | None:
         """Return what is stored of this arm, if it can still be repeated."""
-        kept, note = self._cache.load(self._key)
+        stored, note = self._cache.load(self._key)
         if note:
             self.notes.append(note)
-        if kept is None:
+        if stored is None:
             return None
-        known = kept.first(min(kept.arm.episodes, len(starts.episodes)), level=self._level)
-        difference = self._difference(kept, known, starts)
+        used = stored.first(min(stored.arm.episodes, len(starts.episodes)), level=self._level)
+        difference = self._difference(stored, used, starts)
         if difference is None:
-            return kept
+            return stored
         self.is_refuted = True
         self.notes.append(f"{difference}; it was discarded and run anew")
         return None

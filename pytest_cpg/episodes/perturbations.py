@@ -42,11 +42,11 @@ class DropActions:
 
     def __post_init__(self) -> None:
         _keep(self, "count", _whole("count", self.count, least=0, most=_MOST_STEPS))
-        given = [name for name in _MOMENTS if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError(f"{given[0]}= and {given[1]}= both say when actions are dropped")
+        moments = [name for name in _MOMENTS if getattr(self, name) is not None]
+        if len(moments) > 1:
+            raise ValueError(f"{moments[0]}= and {moments[1]}= both say when actions are dropped")
         for name, least in (("at", 0), ("every", 1)):
-            if name in given:
+            if name in moments:
                 whole = _whole(name, getattr(self, name), least=least, most=_MOST_STEPS)
                 _keep(self, name, whole)
         if self.probability is not None:

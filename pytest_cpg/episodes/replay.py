@@ -153,9 +153,9 @@ def _trace(
     reached = truth.rollout(begun, plans)
     actual = truth.score(reached)
     if model.rescored is not None and has_own_score(model.swapped):
-        own = Imagination("rescored", task.actions, model.rescored)
-        own.plans_for(np.full(len(at), episode), at)
-        actual = own.score(own.rollout(np.concatenate([begun, latents], axis=1), plans))
+        rescored = Imagination("rescored", task.actions, model.rescored)
+        rescored.plans_for(np.full(len(at), episode), at)
+        actual = rescored.score(rescored.rollout(np.concatenate([begun, latents], axis=1), plans))
     success, steps = outcome
     return EpisodeTrace(
         success=success,

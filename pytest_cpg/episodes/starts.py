@@ -136,10 +136,10 @@ def starts_from(task: Task, seeds: IntArray) -> FloatArray:
     _numbers(task, "score", score_states(task, after.copy()), (rows,), _EACH)
     _numbers(task, "reward", task.reward(after.copy(), idle.copy()), (rows,), _EACH)
     if not has(task, LeastReturn):
-        given = task.success(after.copy(), idle.copy())
-        solved = np.asarray(given)
+        answer = task.success(after.copy(), idle.copy())
+        solved = np.asarray(answer)
         if solved.shape != (rows,) or solved.dtype != np.bool_:
-            raise _error(task, "success", given, "one bool for each row, [B]")
+            raise _error(task, "success", answer, "one bool for each row, [B]")
     return states
 
 
@@ -151,7 +151,7 @@ def _numbers(
         numbers = np.asarray(given, dtype=np.float64).copy()
     except (TypeError, ValueError):
         raise _error(task, method, given, wanted) from None
-    fits = (size in (None, found) for size, found in zip(shape, numbers.shape, strict=False))
+    fits = (size in (None, actual) for size, actual in zip(shape, numbers.shape, strict=False))
     if numbers.ndim != len(shape) or not all(fits):
         raise _error(task, method, given, wanted)
     return numbers

@@ -93,10 +93,10 @@ def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], 
     """
     rows = np.sort(rng.choice(arm.episodes, size=min(2, arm.episodes), replace=False))
     again = run(rows)
-    kept, found = encode(arm), encode(again)
+    before, now = encode(arm), encode(again)
     for place, row in enumerate(rows):
         for name in OUTCOMES:
-            old, new = kept[name] and kept[name][row], found[name] and found[name][place]
+            old, new = before[name] and before[name][row], now[name] and now[name][place]
             if old != new:
                 return (
                     f"the stored {arm.name} arm could not be repeated: {name} of episode "
@@ -122,6 +122,8 @@ def _columns(*arms: Arm) -> dict[str, Any]:
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(arm, name) for arm in arms]) for name in names
     }
-    known = all(arm.actions for arm in arms)
-    columns["actions"] = tuple(chain.from_iterable(arm.actions for arm in arms)) if known else ()
+    has_actions = all(arm.actions for arm in arms)
+    columns["actions"] = (
+        tuple(chain.from_iterable(arm.actions for arm in arms)) if has_actions else ()
+    )
     return columns

@@ -179,11 +179,11 @@ class EpisodeOptimism:
 
 def optimism_of(replay: Replay) -> tuple[EpisodeOptimism, ...]:
     """Return how far off the promises of each episode were."""
-    found = []
+    episodes = []
     for episode, (oracle, learned) in replay.traces.items():
         optimism = learned.optimism
         worst = int(np.abs(optimism).argmax())
-        found.append(
+        episodes.append(
             EpisodeOptimism(
                 episode=episode,
                 optimism=float(optimism.mean()),
@@ -193,7 +193,7 @@ def optimism_of(replay: Replay) -> tuple[EpisodeOptimism, ...]:
                 learned_score=float(learned.scores[-1]),
             )
         )
-    return tuple(found)
+    return tuple(episodes)
 
 
 def has_own_score(swapped: tuple[str, ...]) -> bool:

@@ -101,8 +101,8 @@ def run_all(
 
 def workers_of(executor: Executor) -> int:
     """Return how many calls an executor runs at once, as far as that is known."""
-    known = getattr(executor, "workers", None) or getattr(executor, "_max_workers", None)
-    return known if isinstance(known, int) else 2
+    workers = getattr(executor, "workers", None) or getattr(executor, "_max_workers", None)
+    return workers if isinstance(workers, int) else 2
 
 
 def sharers_of(executor: Executor) -> int:

@@ -197,16 +197,16 @@ def check_unpacked_size(source: str | os.PathLike[str] | bytes) -> None:
 
     What is no archive passes; whoever reads it says so. Members are asked for their size only.
     """
-    own = len(source) if isinstance(source, bytes) else os.path.getsize(source)
+    size = len(source) if isinstance(source, bytes) else os.path.getsize(source)
     members = archive_members(io.BytesIO(source) if isinstance(source, bytes) else source)
     if not members:
         return
-    limit = max(HARMLESS_BYTES, MOST_SWELLING * own)
+    limit = max(HARMLESS_BYTES, MOST_SWELLING * size)
     total = sum(member.file_size for member in members)
     if total > limit:
         largest = max(members, key=lambda member: member.file_size)
         raise ValueError(
-            f"it has {own} bytes and would unpack to {total}, {largest.file_size} of them in "
+            f"it has {size} bytes and would unpack to {total}, {largest.file_size} of them in "
             f"{largest.filename!r}; the limit is {limit} ({MOST_SWELLING} times its size, or "
             f"{HARMLESS_BYTES}). Write it again without compression."
         )
@@ -217,10 +217,10 @@ def digests_in(text: str) -> tuple[str, ...]:
 
     Raises ValueError when something else is among them, or nothing is there.
     """
-    found = tuple(part.strip().lower() for part in text.split(","))
-    if not all(re.fullmatch(r"sha256:[0-9a-f]{64}", part) for part in found):
+    digests = tuple(part.strip().lower() for part in text.split(","))
+    if not all(re.fullmatch(r"sha256:[0-9a-f]{64}", part) for part in digests):
         raise ValueError(
             f"need sha256: and 64 digits as the refusal of a file prints them, commas between "
             f"several, got {text!r}"
         )
-    return found
+    return digests

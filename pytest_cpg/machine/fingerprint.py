@@ -176,20 +176,20 @@ def _source_of(module: str) -> str:
 # By file as well: sessions in one process may each have a conftest of their own.
 @cache
 def _source_in(module: str, file: str | None) -> str:
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     pending = [module]
     while pending:
         name = pending.pop()
         file = _file_of(name)
-        if name in found or file is None or not _is_users(name):
+        if name in digests or file is None or not _is_users(name):
             continue
         try:
             data = Path(file).read_bytes()
             pending += _imported_by(name, data)
         except (OSError, SyntaxError, ValueError):
             continue
-        found[name] = _sha(data)
-    return _sha(repr(sorted(found.values())).encode()) if found else ""
+        digests[name] = _sha(data)
+    return _sha(repr(sorted(digests.values())).encode()) if digests else ""
 
 
 def _imported_by(module: str, source: bytes) -> Iterator[str]:

@@ -51,9 +51,11 @@ def git_state(root: Path, *, besides: Path, patience: float = 20.0) -> GitState:
     except subprocess.CalledProcessError as error:
         if "--verify" in error.cmd:
             return GitState("", note="git: no commit yet")
-        said = (error.stderr.strip().splitlines() or ["failed"])[-1]
+        complaint = (error.stderr.strip().splitlines() or ["failed"])[-1]
         # Behind that git says where it looked.
-        return GitState("", note=f"git: {said.removeprefix('fatal: ').partition(' (or any')[0]}")
+        return GitState(
+            "", note=f"git: {complaint.removeprefix('fatal: ').partition(' (or any')[0]}"
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return GitState("", note=f"git: {error}")
     # Two letters of status and a blank stand before each path.

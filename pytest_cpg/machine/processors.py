@@ -50,14 +50,14 @@ def kernels() -> dict[str, str]:
     Others round otherwise. ``OPENBLAS_CORETYPE`` and ``ATEN_CPU_CAPABILITY`` choose them, too.
     Nothing is imported: a library that is not loaded has no part in what was computed.
     """
-    found = {}
+    chosen_by = {}
     if (numpy := sys.modules.get("numpy")) is not None:
         simd = (numpy.show_config(mode="dicts") or {}).get("SIMD Extensions", {})
-        found["numpy"] = " ".join((simd.get("found") or simd.get("baseline") or [])[-1:])
-        found["OpenBLAS"] = _openblas_core()
+        chosen_by["numpy"] = " ".join((simd.get("found") or simd.get("baseline") or [])[-1:])
+        chosen_by["OpenBLAS"] = _openblas_core()
     if (torch_on_cpu := sys.modules.get("torch.backends.cpu")) is not None:
-        found["torch"] = str(torch_on_cpu.get_cpu_capability())
-    return {library: chosen for library, chosen in found.items() if chosen}
+        chosen_by["torch"] = str(torch_on_cpu.get_cpu_capability())
+    return {library: chosen for library, chosen in chosen_by.items() if chosen}
 
 
 @cache

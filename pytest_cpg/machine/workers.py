@@ -152,10 +152,10 @@ class Workload(NamedTuple):
 
         Raises ComponentError when it cannot be sent, by the name of the part or of the whole.
         """
-        known: list[tuple[object, Parcel]] = []
+        parcels: list[tuple[object, Parcel]] = []
         for part, called in parts:
-            known.append((part, dump(part, called, known)))
-        return cls(tuple(parcel for _, parcel in known), dump((make, *values), name, known))
+            parcels.append((part, dump(part, called, parcels)))
+        return cls(tuple(parcel for _, parcel in parcels), dump((make, *values), name, parcels))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -216,20 +216,20 @@ _SENT: dict[int, tuple[Callable[[], Executor | None], set[str]]] = {}
 
 def _sent_to(executor: Executor) -> set[str]:
     """Return the keys of what an executor's workers have been sent, to be added to."""
-    known = _SENT.get(id(executor))
-    if known is None or known[0]() is not executor:
+    entry = _SENT.get(id(executor))
+    if entry is None or entry[0]() is not executor:
         try:
-            known = ref(executor), set[str]()
+            entry = ref(executor), set[str]()
         # One of a user's, with slots alone: it is sent everything again.
         except TypeError:
             return set()
-        _SENT[id(executor)] = known
-    return known[1]
+        _SENT[id(executor)] = entry
+    return entry[1]
 
 
 def _filters() -> list[Any]:
     """Return this process's warning filters, as far as every worker knows their categories."""
-    return [one for one in warnings.filters if one[2].__module__ in ("builtins", "warnings")]
+    return [entry for entry in warnings.filters if entry[2].__module__ in ("builtins", "warnings")]
 
 
 def run_block(
@@ -267,13 +267,13 @@ def run_block(
 
 def _parts(keys: tuple[str, ...], parcels: tuple[Parcel, ...]) -> list[Any] | None:
     """Return what keys stand for, known here or just sent; None if one is neither."""
-    given = {parcel.key: parcel for parcel in parcels}
+    sent = {parcel.key: parcel for parcel in parcels}
     parts: list[Any] = []
     for key in keys:
         if key not in _PARTS:
-            if key not in given:
+            if key not in sent:
                 return None
-            _keep(_PARTS, key, load(given[key], parts))
+            _keep(_PARTS, key, load(sent[key], parts))
         _PARTS.move_to_end(key)
         parts.append(_PARTS[key])
     return parts

@@ -90,8 +90,8 @@ class CEM:
             costs, lengths = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
             ranking = chosen.offer(plans, costs, lengths)
             distribution.fit(take(plans, ranking[:, : self.elites]))
-        kept = distribution.shifted(chosen.lengths) if self.warm_start else None
-        return Plans(chosen.actions, chosen.lengths, memory=kept)
+        memory_after = distribution.shifted(chosen.lengths) if self.warm_start else None
+        return Plans(chosen.actions, chosen.lengths, memory=memory_after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,11 +156,11 @@ class ICEM:
         kept_count = round(self.keep * self.elites)
         kept_shape = (count, kept_count, self.horizon, size)
         begun: FloatArray | None = None
-        kept: FloatArray = np.empty((count, 0, *kept_shape[2:]))
+        carried: FloatArray = np.empty((count, 0, *kept_shape[2:]))
         if memory is not None:
             cut = memory.shape[1] - int(np.prod(kept_shape[1:]))
             begun = memory[:, :cut].reshape(count, self.horizon, -1)
-            kept = memory[:, cut:].reshape(kept_shape)
+            carried = memory[:, cut:].reshape(kept_shape)
         spread = Spread(
             horizon=self.horizon,
             smoothing=self.smoothing,
@@ -170,18 +170,18 @@ class ICEM:
         distribution = plan_distribution(world_model.actions, spread, count, begun)
         chosen = BestPlans(count, self.horizon, size)
         for iteration in range(self.iterations):
-            candidates = [kept]
+            candidates = [carried]
             if iteration == self.iterations - 1:
                 candidates.append(distribution.mode[:, None])
-            known = sum(part.shape[1] for part in candidates)
-            drawn = distribution.draw(rngs, self._samples_of(iteration) - known)
+            count_so_far = sum(part.shape[1] for part in candidates)
+            drawn = distribution.draw(rngs, self._samples_of(iteration) - count_so_far)
             plans = np.concatenate([*candidates, drawn], axis=1)
             costs, lengths = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
             ranking = chosen.offer(plans, costs, lengths)
-            kept = take(plans, ranking[:, :kept_count])
+            carried = take(plans, ranking[:, :kept_count])
             distribution.fit(take(plans, ranking[:, : self.elites]))
         tails = world_model.actions.sample(rngs, kept_shape[1:3])
-        after = [shift(kept[:, k], chosen.lengths, tails[:, k]) for k in range(kept_count)]
+        after = [shift(carried[:, k], chosen.lengths, tails[:, k]) for k in range(kept_count)]
         parts = [distribution.shifted(chosen.lengths), *after]
         return Plans(
             chosen.actions,

@@ -59,8 +59,8 @@ def widened(planner: Planner, times: int) -> Planner | None:
     """
     if not is_dataclass(planner):
         return None
-    own = {field.name for field in fields(planner)}
-    wider = {name: times * getattr(planner, name) for name in _WIDTHS if name in own}
+    names = {field.name for field in fields(planner)}
+    wider = {name: times * getattr(planner, name) for name in _WIDTHS if name in names}
     return replace(planner, **wider) if wider else None
 
 

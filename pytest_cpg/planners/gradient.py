@@ -102,8 +102,8 @@ class GradientMPC:
             if iteration < self.iterations:
                 weights = step_weights(scores, remaining, objective=self.objective)
                 units = np.clip(units - adam.step(half * slopes(latents, plans, weights)), -1, 1)
-        kept = shift((chosen.actions - middle) / half, chosen.lengths, np.zeros(box.size))
-        return Plans(chosen.actions, chosen.lengths, memory=kept)
+        shifted = shift((chosen.actions - middle) / half, chosen.lengths, np.zeros(box.size))
+        return Plans(chosen.actions, chosen.lengths, memory=shifted)
 
     def _slopes(self, world_model: PlanningModel, box: BoxActions) -> Slopes:
         """Return what maps latents [N, Z], plans [N, K, H, A], weights [N, K, H] to gradients."""

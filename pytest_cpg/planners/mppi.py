@@ -186,13 +186,13 @@ def path_weights(costs: FloatArray, temperature: float, *, raw: bool = False) ->
     array([[0.982, 0.018, 0.   ]])
     """
     is_known = np.isfinite(costs)
-    known = np.where(is_known, costs, 0.0)
+    finite = np.where(is_known, costs, 0.0)
     count = np.maximum(1, is_known.sum(axis=1, keepdims=True))
-    mean = known.sum(axis=1, keepdims=True) / count
-    squares = np.where(is_known, (known - mean) ** 2, 0.0).sum(axis=1, keepdims=True)
+    mean = finite.sum(axis=1, keepdims=True) / count
+    squares = np.where(is_known, (finite - mean) ** 2, 0.0).sum(axis=1, keepdims=True)
     deviation = np.sqrt(squares / count)
     least = np.where(is_known, costs, np.inf).min(axis=1, keepdims=True)
-    above = np.where(is_known, known - np.where(np.isfinite(least), least, 0.0), 0.0)
+    above = np.where(is_known, finite - np.where(np.isfinite(least), least, 0.0), 0.0)
     # Equal costs have equal weights, whatever the temperature.
     unit = 1.0 if raw else deviation
     exponent = above / np.where(deviation > 0, temperature * unit, 1.0)

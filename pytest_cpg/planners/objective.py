@@ -21,8 +21,8 @@ _TAIL_SHARE = 4
 
 def objective_of(planner: Planner) -> Objective:
     """Return what a planner chooses plans for, as far as we know."""
-    given: Any = getattr(planner, "objective", "best")
-    return given if given in get_args(Objective) else "best"
+    objective: Any = getattr(planner, "objective", "best")
+    return objective if objective in get_args(Objective) else "best"
 
 
 def rate(

@@ -97,16 +97,16 @@ class TanhNetwork:
         Observations of float32, such as a network imagines, are evaluated in float32, at a fifth of
         the time.
         """
-        given = np.asarray(observations)
-        kind = np.float32 if given.dtype == np.float32 else np.float64
+        rows_seen = np.asarray(observations)
+        kind = np.float32 if rows_seen.dtype == np.float32 else np.float64
         layers: list[tuple[FloatArray, FloatArray]] = [
             (weight.T.astype(kind), bias.astype(kind))
             for weight, bias in zip(self.weights, self.biases, strict=True)
         ]
         rows = max(1, _ONE_THREAD // max(weight.size for weight in self.weights))
-        values = np.empty((len(given), len(self.biases[-1])), dtype=kind)
-        for first in range(0, len(given), rows):
-            part: FloatArray = given[first : first + rows].astype(kind)
+        values = np.empty((len(rows_seen), len(self.biases[-1])), dtype=kind)
+        for first in range(0, len(rows_seen), rows):
+            part: FloatArray = rows_seen[first : first + rows].astype(kind)
             for weight, bias in layers:
                 part = part @ weight + bias
                 np.tanh(part, out=part)

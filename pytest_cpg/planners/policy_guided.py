@@ -83,9 +83,9 @@ class PolicyGuided:
         remaining: IntArray,
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
-        own = self._followed(world_model, latents)[:, None]
-        near = self._varied(world_model.actions, own, rngs)
-        plans = np.concatenate([own, near], axis=1)
+        followed = self._followed(world_model, latents)[:, None]
+        near = self._varied(world_model.actions, followed, rngs)
+        plans = np.concatenate([followed, near], axis=1)
         return cheapest(plans, *Choice.of(self).rate_plans(world_model, latents, plans, remaining))
 
     def _followed(self, world_model: PlanningModel, latents: FloatArray) -> FloatArray:
@@ -117,9 +117,9 @@ class PolicyGuided:
         rows = [
             # The true dynamics diverged: the plan rates as infinity, whatever it goes on with.
             actions.idle
-            if not np.isfinite(one).all()
-            else answered(plain, _POLICY, one[None], actions.size)[0]
-            for one in observations
+            if not np.isfinite(observation).all()
+            else answered(plain, _POLICY, observation[None], actions.size)[0]
+            for observation in observations
         ]
         return actions.nearest(np.stack(rows))
 

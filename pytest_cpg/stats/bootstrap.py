@@ -53,13 +53,13 @@ def sampled_metrics(
     drawn = _resampled([answers], rng=rng, resamples=resamples, points=points)[0]
     once = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
     size = _Sizes(answers)
-    found = {
+    metrics = {
         name: _sampled(
             name, float(once[name][0]), drawn[name], answers=answers, size=size, points=points
         )
         for name in once
     }
-    return {name: sampled for name, sampled in found.items() if sampled is not None}
+    return {name: sampled for name, sampled in metrics.items() if sampled is not None}
 
 
 def sampled_differences(
@@ -87,7 +87,7 @@ def sampled_differences(
     ones = np.ones((1, len(now)), dtype=np.int64)
     once, first = (measured(answers, ones, points=points) for answers in pair)
     sizes = [_Sizes(answers) for answers in pair]
-    found = {
+    changes = {
         name: _difference(
             name,
             float(once[name][0] - first[name][0]),
@@ -96,8 +96,8 @@ def sampled_differences(
         )
         for name in once
     }
-    found["loss"] = _change_of_loss(now, before, drawn["loss"] - earlier["loss"])
-    return {name: sampled for name, sampled in found.items() if sampled is not None}
+    changes["loss"] = _change_of_loss(now, before, drawn["loss"] - earlier["loss"])
+    return {name: sampled for name, sampled in changes.items() if sampled is not None}
 
 
 class _Sizes:
@@ -131,11 +131,11 @@ def _resampled(
         rows = min(_AT_ONCE, wanted - start)
         drawn = rng.integers(many, size=(rows, many)) + many * np.arange(rows)[:, None]
         times = np.bincount(drawn.ravel(), minlength=rows * many).reshape(rows, many)
-        for table, found in zip(tables, parts, strict=True):
-            found.append(measured(table, times[:, groups], points=points))
+        for table, metrics in zip(tables, parts, strict=True):
+            metrics.append(measured(table, times[:, groups], points=points))
     return [
-        {name: np.concatenate([part[name] for part in found]) for name in found[0]}
-        for found in parts
+        {name: np.concatenate([part[name] for part in metrics]) for name in metrics[0]}
+        for metrics in parts
     ]
 
 
@@ -176,21 +176,21 @@ def _share(estimate: float, error: float, answers: GradedAnswers, counted: Grade
     narrower of that interval and of the one that takes answers of a group to be all alike.
     """
     is_rare = len(counted) < len(answers)
-    known = Share(estimate=estimate, size=float(len(counted)), is_rare=is_rare)
+    share = Share(estimate=estimate, size=float(len(counted)), is_rare=is_rare)
     size = len(counted) / _inflation(answers)
     if is_rare and error > 0 and 0 < estimate < 1:
         # Which answers are the surest is chance, too.
         size = min(size, estimate * (1 - estimate) / error**2)
     alike = _alike(counted)
     if alike == len(counted):
-        return replace(known, size=size)
+        return replace(share, size=size)
     sizes = _Sizes(answers)
     if is_rare:
-        return replace(known, size=size, freedom=sizes.groups - 1)
+        return replace(share, size=size, freedom=sizes.groups - 1)
     if sizes.contrasted < 2:
-        return replace(known, size=alike)
-    varying = replace(known, size=size, freedom=sizes.contrasted - 1)
-    both = (replace(known, size=alike), varying)
+        return replace(share, size=alike)
+    varying = replace(share, size=size, freedom=sizes.contrasted - 1)
+    both = (replace(share, size=alike), varying)
     return min(both, key=lambda one: one.interval().high - one.interval().low)
 
 

@@ -108,5 +108,5 @@ def _bins(
 
 
 def _error(bins: tuple[ReliabilityBin, ...]) -> float:
-    many = sum(one.answers for one in bins)
-    return sum(one.answers * abs(one.confidence - one.right) for one in bins) / many
+    many = sum(part.answers for part in bins)
+    return sum(part.answers * abs(part.confidence - part.right) for part in bins) / many

@@ -53,10 +53,10 @@ class GradedAnswers:
         self.stakes = _finite("stakes", np.ones(n) if stakes is None else stakes, n)
         if (self.stakes < 0).any():
             raise ValueError(f"need stakes of 0 or more, got {self.stakes.min()}")
-        named = np.arange(n) if groups is None else np.asarray(groups)
-        if named.shape != (n,):
-            raise ValueError(f"need one group for each of {n} answers, got {named.shape}")
-        self.groups = np.unique(named, return_inverse=True)[1]
+        labels = np.arange(n) if groups is None else np.asarray(groups)
+        if labels.shape != (n,):
+            raise ValueError(f"need one group for each of {n} answers, got {labels.shape}")
+        self.groups = np.unique(labels, return_inverse=True)[1]
         for array in (self.wrong, self.confidences, self.stakes, self.groups):
             array.flags.writeable = False
 

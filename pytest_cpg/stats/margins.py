@@ -49,9 +49,9 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
         return float(level)
     # The larger, the fewer counts lie beyond it.
     least = math.ceil(z * _HUNDREDTHS)
-    found = smallest_from(least, lambda each: holds(each / _HUNDREDTHS), step=_HUNDREDTHS // 5)
+    critical = smallest_from(least, lambda each: holds(each / _HUNDREDTHS), step=_HUNDREDTHS // 5)
     # A little more, for what is lost on the way back: a statistic of 2.00 may be met exactly.
-    return 2 * NormalDist().cdf(found / _HUNDREDTHS + 1e-9) - 1
+    return 2 * NormalDist().cdf(critical / _HUNDREDTHS + 1e-9) - 1
 
 
 def margin_interval(pairs: Pairs, *, margin: float, level: float = 0.95) -> Interval:

@@ -111,5 +111,5 @@ def _check_outcomes(names: Sequence[str], outcomes: ArrayLike) -> NDArray[np.boo
 
 def _ranks(counts: NDArray[np.integer[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the best and the worst rank [..., M] that ties in the counts [..., M] leave open."""
-    others, own = counts[..., None, :], counts[..., :, None]
-    return 1 + (others > own).sum(axis=-1), (others >= own).sum(axis=-1)
+    others, counted = counts[..., None, :], counts[..., :, None]
+    return 1 + (others > counted).sum(axis=-1), (others >= counted).sum(axis=-1)

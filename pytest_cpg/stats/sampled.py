@@ -93,7 +93,7 @@ class Share:
         from scipy.special import betaincinv
 
         tail = upper_tail(z)
-        low, high = (float(betaincinv(*self._posterior, one)) for one in (tail, 1 - tail))
+        low, high = (float(betaincinv(*self._posterior, chance)) for chance in (tail, 1 - tail))
         return low, high
 
     @property

@@ -124,8 +124,8 @@ def wang_tsiatis_boundary(
     z = critical_value(level)
     if margin is not None:
         check_margin(margin)
-    known = None if margin is not None else _USUAL_CONSTANTS.get((max_episodes, float(level)))
-    constant = known or _smallest_constant(sizes, z, (1 - float(level)) / 2, margin)
+    tabled = None if margin is not None else _USUAL_CONSTANTS.get((max_episodes, float(level)))
+    constant = tabled or _smallest_constant(sizes, z, (1 - float(level)) / 2, margin)
     return Boundary(
         max_episodes=max_episodes,
         level=float(level),

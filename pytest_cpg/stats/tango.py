@@ -44,14 +44,14 @@ def _low(wins: int, losses: int, n: int, z: float) -> float:
     estimate = (wins - losses) / n
     # The rejected gaps reach from -1, where no variance is left, up to the bound. Bisection needs
     # no import of scipy, and sixty halvings of at most 2 leave less than a rounding error.
-    rejected, kept = -1.0, estimate
+    rejected, accepted = -1.0, estimate
     for _ in range(60):
-        gap = (rejected + kept) / 2
+        gap = (rejected + accepted) / 2
         if estimate - gap > z * math.sqrt(_score_variance(gap, wins, losses, n) / n):
             rejected = gap
         else:
-            kept = gap
-    return kept
+            accepted = gap
+    return accepted
 
 
 def _score_variance(gap: float, wins: int, losses: int, n: int) -> float:

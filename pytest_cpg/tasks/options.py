@@ -42,14 +42,14 @@ class TaskOptions:
     @classmethod
     def of(cls, task: Any, *, actions: str | None = None) -> TaskOptions:
         """Return the options of a task, but for a word for its actions, which is given."""
-        own: dict[str, Any] = {name: getattr(task, name, None) for name in OPTIONS}
-        return cls(**{**own, "actions": actions})
+        values: dict[str, Any] = {name: getattr(task, name, None) for name in OPTIONS}
+        return cls(**{**values, "actions": actions})
 
     @property
     def given(self) -> dict[str, Any]:
         """Those that are not None, by name."""
-        own = {name: getattr(self, name) for name in OPTIONS}
-        return {name: value for name, value in own.items() if value is not None}
+        values = {name: getattr(self, name) for name in OPTIONS}
+        return {name: value for name, value in values.items() if value is not None}
 
     def check(self, *, largest_reward: float = math.inf) -> None:
         """Raise ValueError for what no task can do; rewards of a simulator's step are bounded."""
@@ -69,12 +69,12 @@ class TaskOptions:
         'maze (action_repeat=4)'
         """
         plain = name.partition(" (")[0]
-        asked = [
+        changes = [
             f"{key}={value if isinstance(value, str) else format(value, '.12g')}"
             for key, value in self.given.items()
             if key != "budget" and value != getattr(usual, key)
         ]
-        return f"{plain} ({', '.join(asked)})" if asked else plain
+        return f"{plain} ({', '.join(changes)})" if changes else plain
 
 
 OPTIONS = tuple(field.name for field in fields(TaskOptions))

@@ -84,8 +84,8 @@ def _check_finite(states: FloatArray) -> None:
 @cache
 def _backend(asked: str) -> str:
     """Return the first value of ``MUJOCO_GL`` that draws here, of those allowed by the user's."""
-    known = ("egl", "osmesa", "glfw") if sys.platform == "linux" else ("on",)
-    tried = (asked,) if asked else known
+    backends = ("egl", "osmesa", "glfw") if sys.platform == "linux" else ("on",)
+    tried = (asked,) if asked else backends
     for backend in tried:
         if not _draw(None, backend):
             return backend

@@ -33,7 +33,7 @@ def _gym(name: str) -> TaskFactory:
     from pytest_cpg.tasks.gymnasium.environments import check_id
 
     check_id(name)
-    return factory(partial(gym_task, name), *(one for one in OPTIONS if one != "actions"))
+    return factory(partial(gym_task, name), *(option for option in OPTIONS if option != "actions"))
 
 
 # What makes the factory of a task from what follows the prefix; the same for the same name, so that
@@ -63,8 +63,8 @@ def _with_prefix(name: str) -> TaskFactory | None:
     Raises ComponentError when there is no such task, or what it needs is not installed.
     """
     prefix, colon, rest = name.partition(":")
-    found = PREFIXES.get(prefix + colon)
-    return None if found is None else found(rest)
+    task_of = PREFIXES.get(prefix + colon)
+    return None if task_of is None else task_of(rest)
 
 
 def _prefixed(name: str) -> str | None:

@@ -54,5 +54,5 @@ def dmc(
         raise ComponentError(
             f'actions: {full} has "box" only, got {actions!r}. Leave actions= out.'
         )
-    given = {name: value for name, value in options.given.items() if name != "actions"}
-    return suite_task(domain, task, threads=threads, score_of=score, **given)
+    fields = {name: value for name, value in options.given.items() if name != "actions"}
+    return suite_task(domain, task, threads=threads, score_of=score, **fields)

@@ -77,13 +77,13 @@ class ControlTask:
         """Send what the task is built from; a simulator is large, and belongs to its process."""
         if self.cache_key is None:
             raise TypeError(f"{self.name} has formulas of its own, and cannot be built elsewhere")
-        own = {name: getattr(self, name) for name in ("name", *OPTIONS)}
+        fields = {name: getattr(self, name) for name in ("name", *OPTIONS)}
         return rebuilt, (
             control_task,
             (self.formulas.title,),
             self.cache_key,
             dict(self.versions),
-            own,
+            fields,
         )
 
     @property

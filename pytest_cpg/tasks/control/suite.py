@@ -102,8 +102,8 @@ def suite_parts(name: str) -> tuple[str, str]:
     for domain, task in tasks:
         if titled(domain, task) == name.replace("_", "-"):
             return domain, task
-    known = [f"{domain}-{task}" for domain, task in tasks]
-    raise unknown_name("DeepMind Control task", "dmc:", name, known)
+    names = [f"{domain}-{task}" for domain, task in tasks]
+    raise unknown_name("DeepMind Control task", "dmc:", name, names)
 
 
 def suite_versions() -> dict[str, str]:
@@ -129,13 +129,13 @@ def rebuilt(
     """
     task = _built_once(make, *parts)
     if (key, versions) != (task.cache_key, task.versions):
-        there, found = (
+        there, here = (
             " with ".join(f"{package} {version}" for package, version in each.items())
             for each in (versions, task.versions)
         )
         raise ComponentError(
             f"{task.name} is not the same here as where it was sent from: there {there}, here "
-            f"{found}. Install the same versions on every machine."
+            f"{here}. Install the same versions on every machine."
         )
     return replace(task, **own)
 
@@ -171,18 +171,18 @@ def _named_errors() -> Iterator[None]:
 
 def _unusable(error: Exception) -> ComponentError:
     """Return the error for packages that are there, and fail."""
-    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    asked = os.environ.get("MUJOCO_GL")
+    cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    renderer = os.environ.get("MUJOCO_GL")
     # Its import opens the OpenGL that is asked for; without that, none is needed.
-    if asked and "mujoco" not in sys.modules:
+    if renderer and "mujoco" not in sys.modules:
         return ComponentError(
-            f"mujoco cannot be imported with MUJOCO_GL={asked} ({said}). Gates need no OpenGL. "
+            f"mujoco cannot be imported with MUJOCO_GL={renderer} ({cause}). Gates need no OpenGL. "
             f"Type: unset MUJOCO_GL. To film, set it to what this machine has: egl, osmesa or glfw."
         )
-    found = suite_versions()
+    versions = suite_versions()
     return ComponentError(
-        f"dm-control {found['dm-control']} does not work with mujoco {found['mujoco']} "
-        f'({said}). Type: pip install "dm-control>=1.0.50,<1.1" "mujoco>=3.17,<4"'
+        f"dm-control {versions['dm-control']} does not work with mujoco {versions['mujoco']} "
+        f'({cause}). Type: pip install "dm-control>=1.0.50,<1.1" "mujoco>=3.17,<4"'
     )
 
 

@@ -77,8 +77,14 @@ class SuiteTask:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what the task is built from; a simulator is large, and belongs to its process."""
-        own = {name: getattr(self, name) for name in ("name", "score_of", *OPTIONS)}
-        return rebuilt, (suite_task, (self.domain, self.task), self.key, dict(self.versions), own)
+        fields = {name: getattr(self, name) for name in ("name", "score_of", *OPTIONS)}
+        return rebuilt, (
+            suite_task,
+            (self.domain, self.task),
+            self.key,
+            dict(self.versions),
+            fields,
+        )
 
     @property
     def cache_key(self) -> str | None:
@@ -124,8 +130,8 @@ class SuiteTask:
         inner = self._repeats.inner(states)
         rows = inner.reshape(-1, inner.shape[-1])
         observed = np.full((len(rows), self.observation_size), np.nan)
-        for seed, own, physics, sensors in self._episodes(rows):
-            observed[own] = self.reference.observations(seed, physics, sensors)
+        for seed, which, physics, sensors in self._episodes(rows):
+            observed[which] = self.reference.observations(seed, physics, sensors)
         return observed.reshape(*inner.shape[:-1], self.observation_size)
 
     def score(self, observations: FloatArray) -> FloatArray:
@@ -152,11 +158,11 @@ class SuiteTask:
     def render(self, states: FloatArray) -> Frames:
         """Draw states [B, S] as the suite's first camera sees them: frames [B, H, W, 3]."""
         rows, model = self._repeats.inner(states), self.simulator.model
-        own = self.simulator.own_size
+        size = self.simulator.own_size
         drawn: Any = [None] * len(rows)
         for seed, which, _, _ in self._episodes(rows):
             with self.reference.applied(self.reference.changes(seed), model):
-                frames = draw_control(model, rows[which, :own])
+                frames = draw_control(model, rows[which, :size])
             for row, frame in zip(which, frames, strict=True):
                 drawn[row] = frame
         return np.stack(drawn)
@@ -171,16 +177,16 @@ class SuiteTask:
         controls = np.broadcast_to(actions, (*states.shape[:-1], self.actions.size))
         controls = controls.reshape(-1, self.actions.size)
         rewards = np.full(len(rows), np.nan)
-        for seed, own, physics, sensors in self._episodes(rows):
-            rewards[own] = self.reference.rewards(seed, physics, sensors, controls[own])
+        for seed, which, physics, sensors in self._episodes(rows):
+            rewards[which] = self.reference.rewards(seed, physics, sensors, controls[which])
         return rewards.reshape(states.shape[:-1])
 
     def _episodes(self, rows: FloatArray) -> Any:
         """Yield each episode's seed, rows [R], physics [R, P] and sensors [R, F]."""
         simulator = self.simulator
-        for seed, own in _seeds_of(rows[:, -1]):
-            sensed = rows[own, simulator.own_size : simulator.sensed_size]
-            yield seed, own, rows[own, : simulator.physics_size], sensed
+        for seed, which in _seeds_of(rows[:, -1]):
+            sensed = rows[which, simulator.own_size : simulator.sensed_size]
+            yield seed, which, rows[which, : simulator.physics_size], sensed
 
     def _step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         after = self._advance(self.simulator.step, states, actions, np.empty(states.shape))
@@ -202,12 +208,12 @@ class SuiteTask:
     ) -> FloatArray:
         """Fill ``after``, the episodes that change the model one by one, the others at once."""
         others = np.ones(len(states), dtype=bool)
-        for seed, own in _seeds_of(states[:, -1]):
+        for seed, which in _seeds_of(states[:, -1]):
             changes = self.reference.changes(seed)
             if changes.fields:
-                others[own] = False
+                others[which] = False
                 with self.reference.applied(changes, self.simulator.model):
-                    after[own] = simulate(states[own], actions[own])
+                    after[which] = simulate(states[which], actions[which])
         if others.any():
             after[others] = simulate(states[others], actions[others])
         return after
@@ -242,7 +248,7 @@ def suite_task(domain: str, task: str, *, threads: int | None = None, **options:
         substeps=suite.substeps,
         with_sensors=True,
     )
-    own = simulator.own_size
+    size = simulator.own_size
     observed = suite.observation_keys()
     return SuiteTask(
         simulator=simulator,
@@ -254,7 +260,7 @@ def suite_task(domain: str, task: str, *, threads: int | None = None, **options:
         observation_size=sum(observed.values()),
         observation_keys=observed,
         period=suite.control_period,
-        key=f"dmc {domain} {task} {own} {simulator.model_digest()}",
+        key=f"dmc {domain} {task} {size} {simulator.model_digest()}",
         versions=MappingProxyType(suite_versions()),
         **options,
     )
@@ -262,6 +268,6 @@ def suite_task(domain: str, task: str, *, threads: int | None = None, **options:
 
 def _seeds_of(column: FloatArray) -> Iterator[tuple[int, IntArray]]:
     """Yield each seed of a column [B] and its rows; lost rows, without a seed, are no one's."""
-    known = np.flatnonzero(~np.isnan(column))
-    for seed in np.unique(column[known]):
-        yield int(seed), known[column[known] == seed]
+    alive = np.flatnonzero(~np.isnan(column))
+    for seed in np.unique(column[alive]):
+        yield int(seed), alive[column[alive] == seed]

@@ -72,13 +72,13 @@ def _made_by(make: Callable[[], Any]) -> Any:
             f"gym_task was given {make!r}. Pass an id, gym_task('CartPole-v1'), or a function that "
             f"returns an environment."
         )
-    found = make()
-    if not _is_environment(found):
+    result = make()
+    if not _is_environment(result):
         raise ComponentError(
-            f"gym_task: {make!r} returned {found!r}, which is no environment of gymnasium's. End "
+            f"gym_task: {make!r} returned {result!r}, which is no environment of gymnasium's. End "
             f"it in a return of one."
         )
-    return found
+    return result
 
 
 def _is_environment(value: object) -> bool:
@@ -89,15 +89,15 @@ def definition_of(spec: Any) -> str | None:
     """Return what defines an environment of an id; None for what no version stands for."""
     if spec is None:
         return None
-    wrappers = [(one.entry_point, one.kwargs) for one in spec.additional_wrappers]
-    own = ("gymnasium.envs.", *["gymnasium.wrappers."] * len(wrappers))
+    wrappers = [(wrapper.entry_point, wrapper.kwargs) for wrapper in spec.additional_wrappers]
+    prefixes = ("gymnasium.envs.", *["gymnasium.wrappers."] * len(wrappers))
     entries = [spec.entry_point, *(entry for entry, _ in wrappers)]
-    given = [spec.kwargs, *(kwargs for _, kwargs in wrappers)]
-    if not all(str(e).startswith(o) for e, o in zip(entries, own, strict=True)):
+    settings = [spec.kwargs, *(kwargs for _, kwargs in wrappers)]
+    if not all(str(e).startswith(o) for e, o in zip(entries, prefixes, strict=True)):
         return None
-    if not all(_is_plain(kwargs) for kwargs in given):
+    if not all(_is_plain(kwargs) for kwargs in settings):
         return None
-    return f"gym {spec.id} {entries} {given} {spec.order_enforce}"
+    return f"gym {spec.id} {entries} {settings} {spec.order_enforce}"
 
 
 def _is_plain(value: Any) -> bool:
@@ -114,8 +114,8 @@ def _is_plain(value: Any) -> bool:
 def versions_of(spec: Any, *, is_mujoco: bool) -> dict[str, str]:
     """Return the versions of the distributions that decide what an environment does."""
     engine = engine_of(spec)
-    found = packages_distributions().get(engine, []) if engine else []
-    names = ["gymnasium", *(["mujoco"] if is_mujoco else []), *found]
+    distributions = packages_distributions().get(engine, []) if engine else []
+    names = ["gymnasium", *(["mujoco"] if is_mujoco else []), *distributions]
     return {name: version(name) for name in names}
 
 

@@ -94,9 +94,9 @@ class _Writer(pickle.Pickler):
             # Filled once it is known: what is in it may lead to the cell again.
             return _cell, (), _content(value), None, None, _fill
         if isinstance(value, FunctionType) and not _is_named(value):
-            kept = (value.__defaults__, value.__kwdefaults__, value.__dict__)
+            attributes = (value.__defaults__, value.__kwdefaults__, value.__dict__)
             made = (self._place(value), value.__closure__)
-            return _remade_by_its_place, made, kept, None, None, _equip
+            return _remade_by_its_place, made, attributes, None, None, _equip
         return NotImplemented
 
 
@@ -145,10 +145,10 @@ def _remade_by_its_place(place: int, cells: tuple[CellType, ...] | None) -> Func
 
 def _is_named(function: FunctionType) -> bool:
     """Tell whether pickle finds a function by its module and name."""
-    found: Any = sys.modules.get(function.__module__)
+    value: Any = sys.modules.get(function.__module__)
     for name in function.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is function
+        value = getattr(value, name, None)
+    return value is function
 
 
 def _cell() -> CellType:
@@ -165,8 +165,8 @@ def _content(cell: CellType) -> tuple[Any, ...]:
 
 
 def _fill(cell: CellType, content: tuple[Any, ...]) -> None:
-    for one in content:
-        cell.cell_contents = one
+    for value in content:
+        cell.cell_contents = value
 
 
 def _equip(function: FunctionType, kept: tuple[Any, Any, dict[str, Any]]) -> None:

@@ -74,9 +74,9 @@ class World:
     def begin(self, seed: int) -> FloatArray:
         """Return the state [S] at the start of a seed's episode."""
         with self._lock:
-            kept, observation = self._restorer.begin(seed)
+            inner, observation = self._restorer.begin(seed)
             seen = flat(observation, self.observed, self.spaces[0], self.title)
-            return np.concatenate([kept, seen, np.zeros(OUTCOME)])
+            return np.concatenate([inner, seen, np.zeros(OUTCOME)])
 
     def advance(
         self, state: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
@@ -152,11 +152,11 @@ def _world(make: str, spec: str) -> World:
 
 def _period(environment: Any) -> float:
     """Return the seconds of a step, 1 where the environment tells neither them nor its films'."""
-    found = getattr(environment.unwrapped, "dt", None)
-    if found is None:
+    period = getattr(environment.unwrapped, "dt", None)
+    if period is None:
         rate = environment.metadata.get("render_fps")
-        found = 1 / rate if rate else 1.0
-    return float(found)
+        period = 1 / rate if rate else 1.0
+    return float(period)
 
 
 def action_space(space: Any, title: str) -> ActionSpace:
@@ -176,9 +176,9 @@ def flat_size(space: Any, title: str, make: str | Callable[[], Any]) -> int:
     """Return the numbers in one observation, or raise ComponentError if they are no flat box."""
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return int(space.shape[0])
-    given = make if isinstance(make, str) else getattr(make, "__qualname__", "make")
-    inner = given if given.isidentifier() else "make"
-    made = f"gymnasium.make({make!r}, max_episode_steps=-1)" if given is make else f"{inner}()"
+    maker = make if isinstance(make, str) else getattr(make, "__qualname__", "make")
+    inner = maker if maker.isidentifier() else "make"
+    made = f"gymnasium.make({make!r}, max_episode_steps=-1)" if maker is make else f"{inner}()"
     raise ComponentError(
         f"{title} has observations of {space}, and a flat Box is needed. Pass "
         f"gym_task(lambda: gymnasium.wrappers.FlattenObservation({made})) from "
