@@ -7,7 +7,7 @@ import numpy as np
 from pytest_cpg.episodes.decisions import Decision, Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import bound_to_starts, starts_of
-from pytest_cpg.gates.planning_gap.diagnosis.rereading import misread
+from pytest_cpg.gates.planning_gap.diagnosis.misreadings import misread
 from pytest_cpg.planners import CEM
 from pytest_cpg.world_models import inference
 

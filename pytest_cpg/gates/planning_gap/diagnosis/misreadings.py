@@ -8,65 +8,215 @@ many times smaller on steps that it was not fitted on, and leaves a small one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable
 from itertools import chain, islice
+from typing import NamedTuple
 
-from pytest_cpg.contracts import FloatArray
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray, Task
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.streams import Purpose
+from pytest_cpg.contracts.task import StateScore
+from pytest_cpg.episodes.decisions import Decisions
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.cause import Misreading
-from pytest_cpg.gates.planning_gap.diagnosis import (
-    action_readings,
-    answer_readings,
-    question_readings,
-)
+from pytest_cpg.gates.planning_gap.diagnosis.conventions import Reading
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
+from pytest_cpg.gates.planning_gap.diagnosis.losses import LEAST_REGRET
+from pytest_cpg.gates.planning_gap.diagnosis.readings import Readings
 from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
     Asked,
-    Reading,
+    Step,
     TrueSteps,
+    asked_of,
     centred,
     error,
+    true_steps_at,
 )
+from pytest_cpg.planners.objective import objective_of, rate
+from pytest_cpg.world_models import BoundModel
 
+# Decisions whose states are asked about: half of them check what is found on the others.
+_STATES = 64
+# Of a few states some convention fits noise by chance: tests/gates/test_misreadings.py.
+_FEWEST = 16
+# Random plans of each state that are chosen from.
+_PLANS = 16
+# A reading leaves at most this: of the error of an answer that says that nothing happens, and of
+# what choices lose, or it is not what they lose by. One that fits less clearly leaves less of that.
+_MOST_LEFT, _MOST_LEFT_BY_CHOICE = 0.75, 0.25
 # Of what a step, or the choice of an action, changes: a nearer model needs no other reading.
 _LEAST_ERROR = 0.25
 # A reading has to make the error so many times smaller, and one that is seen by choices so many.
-BETTER, _FAINTLY_BETTER = 5.0, 2.0
-# And leave at most this, of the error of an answer that says that nothing happens.
-_MOST_LEFT = 0.75
+_BETTER, _FAINTLY_BETTER = 5.0, 2.0
 # What is nearer than this is right.
-EXACT = 1e-3
+_EXACT = 1e-3
 # Tiers of readings that have no fitted numbers.
 _SIMPLE = 2
 # Nobody needs to know whether it is a million times.
 _MOST_TIMES = 1000
 
 
-def reading_of(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Reading | None:
-    """Return the reading that a model's answers [N, J, O] to these steps want, if there is one.
+class _Choices(NamedTuple):
+    """What choices among random plans lose, by what a model predicts as it is and read otherwise.
+
+    Attributes
+    ----------
+    as_is, read : float
+        Of what a random plan loses; None for the latter where nothing makes the step another.
+    mends_score : bool
+        The score of a single step is off as it is, and many times less when read otherwise.
+    """
+
+    as_is: float
+    read: float | None
+    mends_score: bool
+
+    @property
+    def lose(self) -> bool:
+        """Whether as it is enough is lost to matter."""
+        return self.as_is > LEAST_REGRET
+
+    def are_mended(self, most_left: float) -> bool:
+        """Say whether choices lose, and by a reading that leaves so much of it lose no more."""
+        return self.lose and (self.read is None or self.read <= most_left * self.as_is)
+
+
+def misread(
+    design: Design,
+    learned: BoundModel,
+    decisions: Decisions,
+    *,
+    trained: TrainingStates | str,
+) -> Misreading | None:
+    """Return how the learned model is misread at some of these decisions, if it is.
+
+    None also where its choices are shown to be no better for it, its answers cannot be compared
+    with observations, or the decisions are too few to tell by. ``trained`` is as of `evidence_of`.
+    """
+    # Of answers to what a model was never meant to be asked.
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _misread(design, learned, decisions, trained)
+
+
+def _misread(
+    design: Design, learned: BoundModel, decisions: Decisions, trained: TrainingStates | str
+) -> Misreading | None:
+    places = _evenly(decisions, np.arange(len(decisions.rows)))
+    decisions = _within(trained, design.task, decisions)
+    steps, known = true_steps_at(design, decisions, trained)
+    asked = asked_of(learned, decisions.latents[known], steps.observations)
+    if asked is None or len(known) < _FEWEST:
+        return None
+    readings = Readings(steps, asked)
+    if not _is_off(readings.answers, steps):
+        return None
+    reading = _clear_one(readings)
+    is_clear = reading is not None
+    if reading is None:
+        reading = _faint_one(readings)
+    if reading is None:
+        return None
+    # Where states are rated, and not what is observed of them, predictions are not.
+    if has(design.task, StateScore):
+        return _worded(reading, steps, asked, regrets=None) if is_clear else None
+    asked_there = asked_of(learned, places.latents, design.task.observe(places.states))
+    if asked_there is None:
+        return None
+    random = RandomPlans(design, places)
+    choices = _choices(random, asked_there, reading, design.task.score)
+    if not is_clear and (choices.read is None or not choices.are_mended(_MOST_LEFT_BY_CHOICE)):
+        return None
+    # One that fits exactly is right. What it leaves is another fault, such as missing walls.
+    is_right = reading.read <= _EXACT and choices.mends_score
+    is_decisive = choices.are_mended(_MOST_LEFT) or (choices.lose and is_right)
+    if choices.lose and not is_decisive:
+        return None
+    if learned.rates and is_decisive:
+        # What is read rightly may still be rated wrongly.
+        is_rated = asked.takes_observations and decisions.latents.shape[1] == len(steps.mean)
+        choices = (
+            _choices(random, asked_there, reading, learned.score)
+            if is_rated
+            else choices._replace(read=None)
+        )
+        is_decisive = choices.are_mended(_MOST_LEFT)
+    return _worded(reading, steps, asked, regrets=choices[:2] if is_decisive else None)
+
+
+def _within(trained: TrainingStates | str, task: Task, decisions: Decisions) -> Decisions:
+    """Return some of the decisions within the training data, or of all if these are too few.
+
+    Outside of it a network is wrong in any way, however it is read.
+    """
+    rows = np.arange(len(decisions.rows))
+    if not isinstance(trained, str):
+        inside = np.flatnonzero(trained.distances(task.observe(decisions.states)) <= 1)
+        rows = inside if len(inside) >= _FEWEST else rows
+    return _evenly(decisions, rows)
+
+
+def _evenly(decisions: Decisions, rows: IntArray) -> Decisions:
+    """Return some of these decisions, from the first to the last."""
+    places = np.linspace(0, len(rows) - 1, min(len(rows), _STATES)).round().astype(int)
+    return decisions.take(rows[places])
+
+
+def _choices(
+    random: RandomPlans,
+    asked: Asked,
+    reading: Reading,
+    score: Callable[[FloatArray], FloatArray],
+) -> _Choices:
+    """Return what choices lose by a score of what is observed, with and without a reading."""
+
+    def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
+        return asked.answers(random.rows, actions[:, None], observations)[:, 0]
+
+    def decoded(observations: FloatArray, plans: FloatArray) -> FloatArray:
+        del observations
+        return asked.answers(random.rows, plans)
+
+    def predicted(way: Callable[[Step], Step]) -> FloatArray:
+        # Step by step where it can be: what is wrong along a plan alone is no misread step.
+        if asked.takes_observations:
+            return random.followed(way(step))
+        return way(decoded)(random.plans, random.plans)
+
+    as_is = predicted(lambda model: model)
+    if reading.mended is None:
+        return _Choices(random.regret(as_is, score), None, mends_score=False)
+    read = predicted(reading.mended)
+    off, left = (random.off_at_first(observed, score) for observed in (as_is, read))
+    return _Choices(random.regret(as_is, score), random.regret(read, score), off > _BETTER * left)
+
+
+def _clear_one(readings: Readings) -> Reading | None:
+    """Return the reading that fits many times better, if there is one.
 
     Simple readings have the first word: one with fitted numbers has to be as many times better
     again as the first has to be.
     """
-    found = None
-    if not _is_off(answers, steps):
-        return None
-    for tier in _tiers(steps, asked, answers):
-        best = min(filter(is_shown, tier), key=lambda reading: reading.read, default=None)
-        if best is not None and (found is None or BETTER * max(best.read, EXACT) < found.read):
-            found = best
-        if found is not None and found.read <= BETTER * EXACT:
+    clear: Reading | None = None
+    for tier in readings.tiers():
+        best = min(filter(_is_shown, tier), key=lambda reading: reading.read, default=None)
+        if best is not None and (clear is None or _BETTER * max(best.read, _EXACT) < clear.read):
+            clear = best
+        if clear is not None and clear.read <= _BETTER * _EXACT:
             break
-    return found
+    return clear
 
 
-def faint_reading_of(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Reading | None:
+def _faint_one(readings: Readings) -> Reading | None:
     """Return the reading without fitted numbers that fits best, if it fits twice as well.
 
     A network that is wrong by itself hides a convention. This one has to be shown by choices.
     """
-    if not _is_off(answers, steps):
-        return None
-    simple = chain.from_iterable(islice(_tiers(steps, asked, answers), _SIMPLE))
-    shown = (reading for reading in simple if is_shown(reading, better=_FAINTLY_BETTER))
+    simple = chain.from_iterable(islice(readings.tiers(), _SIMPLE))
+    shown = (reading for reading in simple if _is_shown(reading, better=_FAINTLY_BETTER))
     return min(shown, key=lambda reading: reading.read, default=None)
 
 
@@ -77,7 +227,7 @@ def _is_off(answers: FloatArray, steps: TrueSteps) -> bool:
     return off >= _LEAST_ERROR * still or of_actions >= _LEAST_ERROR
 
 
-def is_shown(reading: Reading, *, better: float = BETTER) -> bool:
+def _is_shown(reading: Reading, *, better: float = _BETTER) -> bool:
     """Say whether a model is shown to be misread, by an error so many times smaller."""
     return (
         reading.as_is >= _LEAST_ERROR * reading.nothing
@@ -87,38 +237,19 @@ def is_shown(reading: Reading, *, better: float = BETTER) -> bool:
     )
 
 
-def _tiers(steps: TrueSteps, asked: Asked, answers: FloatArray) -> Iterator[Iterable[Reading]]:
-    """Yield readings, simple ones first."""
-    takes = asked.takes_observations
-    yield [
-        *(answer_readings.of_change(steps, answers) if takes else ()),
-        answer_readings.of_order(steps, answers),
-        *answer_readings.of_time(steps, asked),
-    ]
-    yield action_readings.of_actions(steps, asked, answers)
-    yield [
-        *answer_readings.of_scale(steps, answers),
-        *([answer_readings.of_scaled_change(steps, answers)] if takes else ()),
-    ]
-    yield action_readings.of_scaled(steps, asked, answers)
-    if takes:
-        yield question_readings.of_columns(steps, asked, answers)
-        yield question_readings.of_normalised(steps, asked, answers)
-
-
-def worded(
-    found: Reading, steps: TrueSteps, asked: Asked, *, regrets: tuple[float, float | None] | None
+def _worded(
+    reading: Reading, steps: TrueSteps, asked: Asked, *, regrets: tuple[float, float | None] | None
 ) -> Misreading:
     """Return a reading in words.
 
     ``regrets`` are what the model's choices lose of what a random plan loses, as it is, and read
     this way where that can be done; None where the former is too little to matter.
     """
-    times = found.as_is / found.read if found.read else math.inf
+    times = reading.as_is / reading.read if reading.read else math.inf
     often = f"{times:.0f}" if times < _MOST_TIMES else f"more than {_MOST_TIMES}"
     count = int(steps.moves.sum())
-    claim = found.claim.format(fits=f"fits {count} true steps {often} times better")
-    said = [f"{claim}: {found.meaning}."]
+    claim = reading.claim.format(fits=f"fits {count} true steps {often} times better")
+    said = [f"{claim}: {reading.meaning}."]
     as_is, read = regrets or (0.0, None)
     if read is not None:
         said.append(
@@ -127,12 +258,79 @@ def worded(
         )
         if read > as_is / 2:
             said.append("The rest is another fault.")
-    told = [found.advice]
+    told = [reading.advice]
     if not asked.takes_observations:
         told.append("Here `model(o, a)` is what is decoded after one action.")
     return Misreading(
-        name=found.name,
+        name=reading.name,
         summary=" ".join(said),
         recommendation=" ".join(told),
         is_decisive=regrets is not None,
     )
+
+
+class RandomPlans:
+    """Random plans at some decisions, and what they cost in truth.
+
+    Shapes: ``B`` plans of all decisions, ``H`` horizon.
+
+    Attributes
+    ----------
+    rows : array [B], int
+        Which decision each plan is of.
+    """
+
+    def __init__(self, design: Design, decisions: Decisions) -> None:
+        self._objective = objective_of(design.planner)
+        self._remaining = design.task.budget - decisions.at
+        self.rows = np.repeat(np.arange(len(decisions.rows)), _PLANS)
+        streams = decisions.streams(design.seed, Purpose.PLANS)
+        drawn = design.task.actions.sample(streams, (_PLANS, design.planner.horizon))
+        self.plans: FloatArray = drawn.reshape(len(self.rows), *drawn.shape[2:])
+        states = np.ascontiguousarray(decisions.states[self.rows])
+        self._begun = design.task.observe(states)
+        self._reached = design.task.observe(design.task.rollout(states, self.plans))
+        self._true = self._costs(self._reached, design.task.score)
+
+    def followed(self, step: Step) -> FloatArray:
+        """Return what a step predicts along the plans, one after the other: [B, H, O]."""
+        reached = [self._begun]
+        for at in range(self.plans.shape[1]):
+            reached.append(step(reached[-1], self.plans[:, at]))
+        return np.stack(reached[1:], axis=1)
+
+    def regret(self, predicted: FloatArray, score: Callable[[FloatArray], FloatArray]) -> float:
+        """Return what choices by a score of predictions [B, H, O] lose, per random plan's loss."""
+        liked = self._costs(predicted, score)
+        is_known = np.isfinite(self._true).all(axis=1)
+        liked, true = liked[is_known], self._true[is_known]
+        best = true.min(axis=1, initial=np.inf)
+        # Of plans that are liked alike, one at random would be taken.
+        is_liked = liked == liked.min(axis=1, keepdims=True, initial=np.inf)
+        chosen = (true * is_liked).sum(axis=1) / is_liked.sum(axis=1)
+        chance = (true.mean(axis=1) - best).sum()
+        # Rounding may leave a part in 1e16 below 0.
+        return max(0.0, float((chosen - best).sum() / chance)) if chance > 0 else 0.0
+
+    def off_at_first(
+        self, predicted: FloatArray, score: Callable[[FloatArray], FloatArray]
+    ) -> float:
+        """Return by how much a score of predictions [B, H, O] is off at most in three of four.
+
+        After the first step of a plan, where that changes anything.
+        """
+        true, answers = self._reached[:, 0], predicted[:, 0]
+        counts = np.isfinite(true).all(axis=1) & (true != self._begun).any(axis=1)
+        if not counts.any():
+            return 0.0
+        off = np.abs(score(answers[counts]) - score(true[counts]))
+        return float(np.percentile(np.where(np.isfinite(off), off, np.inf), 75))
+
+    def _costs(
+        self, observations: FloatArray, score: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
+        """Return what plans cost [N, K] by what is observed along them [B, H, O]."""
+        known = np.asarray(np.isfinite(observations).all(axis=-1))
+        scores = score(np.where(known[..., None], observations, 0.0))
+        scores = np.where(known, scores, np.inf).reshape(-1, _PLANS, self.plans.shape[1])
+        return rate(scores, self._remaining, objective=self._objective)[0]

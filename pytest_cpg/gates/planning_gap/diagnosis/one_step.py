@@ -13,14 +13,18 @@ from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.planning_gap.diagnosis.answer_readings import vector
+from pytest_cpg.gates.planning_gap.diagnosis.conventions import vector
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import OneStep, Term
 from pytest_cpg.gates.planning_gap.diagnosis.losses import LEVEL, over_episodes, per_episode
 from pytest_cpg.gates.planning_gap.diagnosis.measures import CONTRAST
 from pytest_cpg.gates.planning_gap.diagnosis.repairs import WINDOW_ERROR
-from pytest_cpg.gates.planning_gap.diagnosis.rereading import actions_to_try, asked_of
-from pytest_cpg.gates.planning_gap.diagnosis.true_steps import Asked, centred
+from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
+    Asked,
+    actions_to_try,
+    asked_of,
+    centred,
+)
 from pytest_cpg.stats.ratios import fieller_interval
 from pytest_cpg.world_models import BoundModel, Transitions
 

@@ -24,8 +24,8 @@ from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Misreading
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import read_training_data
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import Evidence, Headroom
+from pytest_cpg.gates.planning_gap.diagnosis.misreadings import misread
 from pytest_cpg.gates.planning_gap.diagnosis.plan_scores import evidence_of
-from pytest_cpg.gates.planning_gap.diagnosis.rereading import misread
 from pytest_cpg.gates.planning_gap.diagnosis.wording import diagnosis_of
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.planners import widened

@@ -8,10 +8,27 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts import (
+    BoolArray,
+    BoxActions,
+    FiniteActions,
+    FloatArray,
+    IncompleteError,
+    IntArray,
+    Task,
+)
+from pytest_cpg.contracts.streams import Purpose
+from pytest_cpg.episodes.decisions import Decisions
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
+from pytest_cpg.world_models import BoundModel
 
 # A column that changes less than this in a step, of what it varies by, is not asked for more.
 _STILL = 0.01
+# Random actions in each state; of a finite set all, if they are not more than these.
+_ACTIONS, _MOST_ACTIONS = 4, 16
+# A step of a model may be so many of the task, or the other way round.
+_HELD = 10
 # Rounding alone makes a constant differ by a few parts in 1e16.
 _NEGLIGIBLE = 1e-9
 
@@ -133,35 +150,6 @@ class Asked(NamedTuple):
     takes_observations: bool
 
 
-class Reading(NamedTuple):
-    """Another way to ask a model, or to read its answers, and how well both ways fit.
-
-    Attributes
-    ----------
-    name : str
-        What it is, in capitals.
-    claim : str
-        What fits better than what, with ``{fits}`` for how much better.
-    meaning, advice : str
-        What this says of the model, and what to do.
-    mended : callable or None
-        Makes the step of a model read this way from what it answers; None where nothing does.
-    as_is, read : float
-        Errors of the model as it is, and read this way, on steps that nothing was fitted on.
-    nothing : float
-        The error of an answer that says that nothing happens.
-    """
-
-    name: str
-    claim: str
-    meaning: str
-    advice: str
-    mended: Callable[[Step], Step] | None
-    as_is: float
-    read: float
-    nothing: float
-
-
 def centred(values: FloatArray) -> FloatArray:
     """Return how answers [N, J, O] to several actions differ from their mean."""
     return np.asarray(values - values.mean(axis=1, keepdims=True))
@@ -184,3 +172,85 @@ def error(predicted: FloatArray, true: FloatArray, unit: FloatArray) -> float:
 
 def _size(values: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt((values**2).mean(axis=tuple(range(values.ndim - 1)))))
+
+
+def true_steps_at(
+    design: Design, decisions: Decisions, trained: TrainingStates | str
+) -> tuple[TrueSteps, IntArray]:
+    """Return true steps, and from which decisions they are: where none of them diverges."""
+    task, states = design.task, decisions.states
+    actions = actions_to_try(task, decisions.streams(design.seed, Purpose.ACTIONS))
+    count, tried = actions.shape[:2]
+    pair = task.actions.sample(decisions.streams(design.seed, Purpose.PAIRS_OF_ACTIONS), (2,))
+    every = task.step(np.repeat(states, tried, axis=0), actions.reshape(count * tried, -1))
+    after = every.reshape(count, tried, -1)
+    held = [task.step(states, pair[:, 0])]
+    for _ in range(1, _HELD):
+        held.append(task.step(held[-1], pair[:, 0]))
+    idled = task.step(states, np.tile(task.actions.idle, (count, 1)))
+    seen = {
+        "observations": task.observe(states),
+        "after": task.observe(after),
+        "held": task.observe(np.stack(held, axis=1)),
+        "second": task.observe(task.step(held[0], pair[:, 1])),
+        "delayed": task.observe(task.step(idled, pair[:, 0])),
+    }
+    is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in seen.values()]
+    known = np.flatnonzero(np.all(is_known, axis=0))
+    kept = {name: np.array(part[known], dtype=np.float64) for name, part in seen.items()}
+    # Where the training data is not known, what is visited has to stand for it.
+    visited = kept["observations"].mean(axis=0), kept["observations"].std(axis=0)
+    mean, deviation = visited if isinstance(trained, str) else (trained.centre, trained.scale)
+    steps = TrueSteps(
+        **kept,
+        actions=actions[known],
+        pair=pair[known],
+        idle=task.actions.idle,
+        reach=_reach(task),
+        is_complete=tried == len(getattr(task.actions, "values", ())),
+        period=task.control_period,
+        mean=mean,
+        deviation=deviation,
+    )
+    return steps, known
+
+
+def actions_to_try(task: Task, streams: list[np.random.Generator]) -> FloatArray:
+    """Return actions to try in each state [N, J, A]: all of a small set, or random ones."""
+    actions = task.actions
+    if isinstance(actions, FiniteActions) and len(actions.values) <= _MOST_ACTIONS:
+        return np.tile(actions.values, (len(streams), 1, 1))
+    return actions.sample(streams, (_ACTIONS,))
+
+
+def _reach(task: Task) -> FloatArray:
+    """Return half of the range of each number in an action [A]."""
+    space = task.actions
+    if isinstance(space, BoxActions):
+        return np.asarray((space.high - space.low) / 2)
+    return np.asarray(np.ptp(space.values, axis=0) / 2)
+
+
+def asked_of(learned: BoundModel, latents: FloatArray, observations: FloatArray) -> Asked | None:
+    """Return how a model is asked at these latents [N, Z]; None if it predicts no observations."""
+    own = learned.described(latents)
+    takes_observations = learned.update is None and np.array_equal(own, observations)
+    read = learned.described if takes_observations else learned.observe
+    if read is None:
+        return None
+    size = observations.shape[1]
+
+    def answers(rows: IntArray, plans: FloatArray, given: FloatArray | None = None) -> FloatArray:
+        asked = latents[rows]
+        if given is not None:
+            asked = np.concatenate([given, asked[:, size:]], axis=1)
+        try:
+            found = read(learned.rollout(asked, plans))
+        except IncompleteError:
+            raise
+        # A model may raise anything for what it was never meant to be asked.
+        except Exception:
+            return np.full((*plans.shape[:2], size), np.nan)
+        return np.asarray(found, dtype=np.float64)
+
+    return Asked(answers, takes_observations)
