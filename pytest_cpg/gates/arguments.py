@@ -124,6 +124,14 @@ def one_of(*choices: str) -> Callable[[Any], str]:
     return parse
 
 
+def interval_method(value: Any) -> str:
+    """Parse what bounds the gap: "auto", or one of `METHODS`."""
+    # They bring numpy.
+    from pytest_cpg.stats.methods import METHODS
+
+    return one_of("auto", *METHODS)(value)
+
+
 def name(value: Any) -> str:
     """Parse a name of one's own choice, which may be empty."""
     if not isinstance(value, str):

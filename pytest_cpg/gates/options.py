@@ -90,12 +90,12 @@ OF_PLANNING_GAP = (
     ),
     Option(
         "interval",
-        parser("one_of", "auto", "agresti-caffo", "bonett-price", "tango"),
+        parser("interval_method"),
         "string",
         "auto",
         "METHOD",
-        "what bounds the gap and judges it: agresti-caffo, or the paired bonett-price or tango "
-        "(default auto: agresti-caffo, and tango with a margin or a correction)",
+        "what bounds the gap and judges it, by a name of docs/marker.md (default auto: "
+        "agresti-caffo, and tango with a margin or a correction)",
     ),
     Option(
         "stop",
