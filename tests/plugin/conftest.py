@@ -20,7 +20,7 @@ CONFTEST = (
     + '''
 import pytest
 
-from pytest_cpg.gates.planning_gap.cause import sample
+from pytest_cpg.gates.planning_gap.diagnosis import sample
 
 # Of each episode: more take longer than all else of a session, and are asked for in tests/gates.
 sample._DECISIONS = 3
