@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key, digest_of
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.blocks import arm_workload
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.kept_run import KeptRun
 from pytest_cpg.episodes.probe import answers_digest, probe_of
-from pytest_cpg.episodes.spread_run import SpreadRun
+from pytest_cpg.episodes.spread_run import SpreadRun, arm_workload
 from pytest_cpg.episodes.stage import ArmProgress, Progress, Stage
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.machine.workers import Workload

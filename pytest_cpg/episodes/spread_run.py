@@ -4,17 +4,112 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Executor
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.blocks import Block
+from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.probe import check_unchanged, imagined
 from pytest_cpg.episodes.stage import Progress, Stage
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.episodes.stored_arm import StoredArm
 from pytest_cpg.machine.executors import workers_of
+from pytest_cpg.machine.fingerprint import fingerprint, source_of
 from pytest_cpg.machine.workers import Crew, Workload
+from pytest_cpg.world_models import BoundModel, bind, inference, learned_of
+from pytest_cpg.world_models.binding.conventions import describe
+
+OTHER_ANSWER = (
+    "the model answers otherwise in a worker than in this process. Keep all that it depends on in "
+    "the model itself, and run it on machines that compute alike."
+)
+_OTHER_CONTENT = (
+    "task, planner or model are not in a worker what they are in this process: they read values "
+    "that are set when pytest starts, or the workers still have the code of before. Keep such "
+    "values in the objects themselves, and restart the workers of a cluster when code has changed."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Consecutive episodes of one arm."""
+
+    name: str
+    starts: Starts
+
+    def __str__(self) -> str:
+        episodes = self.starts.episodes
+        return f"{self.name} arm, episodes {episodes[0]} to {episodes[-1]}"
+
+
+def arm_workload(
+    design: Design, model: Any, bound: BoundModel, probe: tuple[FloatArray, FloatArray]
+) -> Workload:
+    """Return a model with what it answers to a probe in this process, where it is bound.
+
+    Raises ComponentError when it cannot be sent.
+    """
+    learned = learned_of(model)
+    content = _content_of(design, model)
+    brings_planner = bound.planner is not None
+    return Workload.of(
+        ((design.task, f"the task {design.task.name!r}"), (learned, describe(learned))),
+        _Loaded,
+        (design, model, brings_planner, probe, imagined(bound, probe), content),
+        name=f"the planner {design.planner.name!r}",
+    )
+
+
+class _Loaded:
+    """A model in a worker, bound to its task."""
+
+    def __init__(
+        self,
+        design: Design,
+        model: Any,
+        brings_planner: bool,
+        probe: tuple[FloatArray, FloatArray],
+        answer: FloatArray,
+        content: tuple[str, str],
+    ) -> None:
+        self._design, self._model = design, model
+        self._probe, self._answer = probe, answer
+        content_here = _content_of(design, model)
+        # The code of what no module knows, such as a lambda, was sent with it; its file was not.
+        if content_here[0] != content[0] or content_here[1] not in ("", content[1]):
+            raise WorldModelError(_OTHER_CONTENT)
+        states, actions = probe
+        with inference(learned_of(model)):
+            bound = bind(model, design.task, probe_states=states, probe_actions=actions)
+            # What stands for the truth is planned as the gate plans, whatever it brings.
+            self._bound = bound if brings_planner else replace(bound, planner=None)
+            if not np.array_equal(imagined(self._bound, probe), answer, equal_nan=True):
+                raise WorldModelError(OTHER_ANSWER)
+
+    def run(self, block: Block) -> StoredArm | None:
+        with inference(learned_of(self._model)):
+            run = ArmRun(block.name, self._design, self._bound, block.starts)
+            run.advance(len(block.starts.episodes))
+            check_unchanged(
+                f"the {block.name} model", self._answer, imagined(self._bound, self._probe)
+            )
+        return run.finished
+
+
+def _content_of(design: Design, model: object) -> tuple[str, str]:
+    """Return the fingerprint of task and planner, empty where it cannot be read, and model's code.
+
+    What a model holds is checked by what it answers: it may count its calls, or keep a cache.
+    """
+    with suppress(ValueError):
+        return fingerprint(design.task, design.planner), source_of(learned_of(model))
+    return "", source_of(learned_of(model))
+
 
 # Smaller blocks leave most of a learned model's tile empty, larger ones leave workers idle.
 _FEWEST_EPISODES = 10

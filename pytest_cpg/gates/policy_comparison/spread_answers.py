@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
-from pytest_cpg.episodes.blocks import OTHER_ANSWER
+from pytest_cpg.episodes.spread_run import OTHER_ANSWER
 from pytest_cpg.gates.policy_comparison.answers import Block, bound_to
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.rows import Spread
