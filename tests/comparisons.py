@@ -3,13 +3,16 @@
 import numpy as np
 
 from pytest_cpg.contracts import BoxActions
-from pytest_cpg.gates.policy_comparison.grading import grade
+from pytest_cpg.gates.policy_comparison.grading import Criteria, grade
+from pytest_cpg.gates.policy_comparison.kind import PolicyComparison
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-from pytest_cpg.gates.policy_comparison.spec import Criteria
 from pytest_cpg.stats import GradedAnswers
 from pytest_cpg.world_models.transitions import Transitions
 
+KIND = PolicyComparison()
+label_of, ruling_of, alarm_of = KIND.label, KIND.judge, KIND.alarm
+criteria_of, card_of = KIND.criteria, KIND.card
 SPACE = BoxActions(-np.ones(1), np.ones(1))
 PERIOD, GOAL = 0.2, 1.0
 USUAL = Criteria(

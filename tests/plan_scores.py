@@ -7,11 +7,15 @@ import faulty_models as puck
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.kind import Run, TaskChoice
-from pytest_cpg.gates.plan_quality.measure import measure_plans
-from pytest_cpg.gates.plan_quality.spec import Criteria, Spec
+from pytest_cpg.gates.plan_quality.kind import PlanQuality
+from pytest_cpg.gates.plan_quality.measure import Spec, measure_plans
+from pytest_cpg.gates.plan_quality.result import Criteria
 from pytest_cpg.planners import CEM
 from pytest_cpg.world_models import OracleDynamics
 
+KIND = PlanQuality()
+label_of, ruling_of, alarm_of = KIND.label, KIND.judge, KIND.alarm
+criteria_of, card_of, compare = KIND.criteria, KIND.card, KIND.compare
 FEW = CEM(horizon=8, samples=24, elites=6, iterations=2)
 
 

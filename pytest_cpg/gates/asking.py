@@ -17,6 +17,7 @@ from pytest_cpg.contracts import ComponentError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.refusals import all_answers
+from pytest_cpg.gates import left_out
 from pytest_cpg.gates.answer import ask, fault_of
 from pytest_cpg.gates.arguments import REQUIRED, Argument
 from pytest_cpg.gates.card import Severity
@@ -98,6 +99,8 @@ def asked_of(
 
 def refuse_name(name: str, known: Iterable[str], place: str) -> NoReturn:
     """Raise ValueError for an argument that nothing takes, naming the one that was meant."""
+    if cure := left_out.ARGUMENTS.get(name):
+        raise ValueError(f"{place}: {name}= was left out. {cure}")
     raise ValueError(f"{place} has no argument {name!r}. {did_you_mean(name, known)}")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts.errors import CURE
 from pytest_cpg.gates.card import Row
-from pytest_cpg.gates.kind import Alarm
 from pytest_cpg.gates.notation import ends
-from pytest_cpg.stats import Interval
+from pytest_cpg.stats import Interval, Sampled
 
 
 class Standing(Enum):
@@ -40,9 +42,11 @@ class Criterion:
     needed : str
         The same in at most 7 columns.
     label : str
-        Of a result that misses it.
+        Of a result that misses it; empty for the kind's first bad one.
     p_value : float
         One-sided, of a model that only just meets it.
+    is_floor : bool
+        Whether larger is better.
     """
 
     title: str
@@ -50,8 +54,44 @@ class Criterion:
     needed: str
     found: Interval
     standing: Standing
-    label: str
+    label: str = ""
     p_value: float
+    is_floor: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        sampled: Sampled,
+        *,
+        level: float,
+        at_most: float | None = None,
+        at_least: float | None = None,
+        label: str = "",
+    ) -> Criterion:
+        """Return a criterion that a sampled number meets where its whole interval does."""
+        if (at_most is None) == (at_least is None):
+            raise ValueError(f"{title}: give at_most or at_least, and not both")
+        if not math.isfinite(sampled.estimate):
+            raise WorldModelError(f"the {title} of the model is {sampled.estimate}. {CURE}")
+        found = sampled.interval(level)
+        if at_most is not None:
+            standing = Standing.of(is_met=found.high <= at_most, is_missed=found.low > at_most)
+            bound, needed, p_value = at_most, f"<={at_most:.3g}", sampled.p_above(at_most)
+        else:
+            bound = at_least or 0.0
+            standing = Standing.of(is_met=found.low >= bound, is_missed=found.high < bound)
+            needed, p_value = f">={bound:.3g}", sampled.p_below(bound)
+        return cls(
+            title=title,
+            bound=bound,
+            needed=needed,
+            found=found,
+            standing=standing,
+            label=label,
+            p_value=p_value,
+            is_floor=at_most is None,
+        )
 
     def row(self, form: str) -> Row:
         """Return its line of a table: number, interval, what is needed, and whether it is met."""
@@ -60,14 +100,23 @@ class Criterion:
         return Row(name=self.title, cells=cells, bound=self.found)
 
 
-def alarm_of(criteria: Sequence[Criterion], *, level: float, is_settled: bool) -> Alarm:
-    """Return what a gate with some criteria brings to the family of all gates.
+class Blindness(NamedTuple):
+    """Why a result that may pass says nothing of the model, and what to do.
 
-    The rate is of a model that only just meets one of them, and the others with room to spare.
+    Attributes
+    ----------
+    brief, reason : str
+        In at most 40 columns, and in one sentence.
     """
-    p_values = [one.p_value for one in criteria] or [1.0]
-    return Alarm(
-        p_value=lambda: min(1.0, len(p_values) * min(p_values)),
-        rate=(1 - level) / 2,
-        is_settled=is_settled,
-    )
+
+    brief: str
+    reason: str
+    advice: str = ""
+
+
+class Words(NamedTuple):
+    """What a label means, in at most 55 columns; what it says of the model, and what to do."""
+
+    gist: str
+    meaning: str = ""
+    advice: str = ""

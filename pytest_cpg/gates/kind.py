@@ -7,6 +7,7 @@ are in `pytest_cpg.gates.GATES`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -179,6 +180,12 @@ class Run:
     execution: Execution
     task: Callable[[TaskChoice], Task]
     progress: Callable[..., None]
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """How long the measurement has taken."""
+        return time.monotonic() - self.begun
 
     def stage(self, name: str, stage: Stage) -> None:
         """Show how far a stage is, as arms tell it."""

@@ -5,11 +5,10 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from comparisons import KIND, label_of
 
-from pytest_cpg.gates.policy_comparison.grading import grade
+from pytest_cpg.gates.policy_comparison.grading import Criteria, grade
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
-from pytest_cpg.gates.policy_comparison.ruling import LABELS, label_of
-from pytest_cpg.gates.policy_comparison.spec import Criteria
 from pytest_cpg.stats import GradedAnswers, sampled_metrics
 
 pytestmark = pytest.mark.slow
@@ -74,7 +73,7 @@ def simulated(model, n, rng):
 
 def test_rulings_of_good_and_bad_models_at_the_defaults(statistics_page):
     rows, passed = [], {}
-    labels = [label for label in LABELS if label != "BROKEN"]
+    labels = [label for label in KIND.labels if label != "BROKEN"]
     for model, (loss, area) in MODELS.items():
         for n in (200, 500, 1500):
             rng = np.random.default_rng(n)

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 import rover
 from mean_bounds import lies_above, student, wider
-from plan_scores import FEW, scored
+from plan_scores import FEW, label_of, ruling_of, scored
 
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.plan_quality.agents import _interval
 from pytest_cpg.gates.plan_quality.result import AGREEING, PERFECT, Pairs, Scores
-from pytest_cpg.gates.plan_quality.ruling import label_of, ruling_of
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 from pytest_cpg.world_models import OracleDynamics

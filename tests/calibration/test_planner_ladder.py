@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 import pytest
-from comparisons import USUAL
+from comparisons import USUAL, ruling_of
 
 pytest.importorskip("torch")
 pytest.importorskip("dm_control")
@@ -11,9 +11,7 @@ pytest.importorskip("dm_control")
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.policy_comparison.generate import generate_queries
-from pytest_cpg.gates.policy_comparison.measure import measure_comparison
-from pytest_cpg.gates.policy_comparison.ruling import ruling_of
-from pytest_cpg.gates.policy_comparison.spec import Spec
+from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.planners.policies import PlannerPolicy
 from pytest_cpg.tasks import TASKS

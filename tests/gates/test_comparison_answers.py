@@ -6,7 +6,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from comparisons import USUAL, Carts, cart_queries, cart_steps, graded_table, paid
+from comparisons import (
+    KIND,
+    USUAL,
+    Carts,
+    alarm_of,
+    card_of,
+    cart_queries,
+    cart_steps,
+    graded_table,
+    label_of,
+    paid,
+    ruling_of,
+)
 from worlds import hopper_fell
 
 from pytest_cpg.contracts import CpgError, WorldModelError
@@ -14,10 +26,8 @@ from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.policy_comparison import answers
-from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns
-from pytest_cpg.gates.policy_comparison.card import card_of
-from pytest_cpg.gates.policy_comparison.compare import KeptAnswers
-from pytest_cpg.gates.policy_comparison.explanation import meaning
+from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns, spread_over
+from pytest_cpg.gates.policy_comparison.grading import Criteria
 from pytest_cpg.gates.policy_comparison.guards import (
     Held,
     action_fault,
@@ -27,11 +37,8 @@ from pytest_cpg.gates.policy_comparison.guards import (
     one_step_error,
     saturated_fault,
 )
-from pytest_cpg.gates.policy_comparison.measure import measure_comparison
-from pytest_cpg.gates.policy_comparison.result import ComparisonResult, OneStep
-from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, label_of, ruling_of
-from pytest_cpg.gates.policy_comparison.spec import Criteria, Spec
-from pytest_cpg.gates.policy_comparison.spread_answers import spread_over
+from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult, KeptAnswers, OneStep
 from pytest_cpg.stats import GradedAnswers, answer_metrics
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models.ensembles.binding import bind_ensemble
@@ -169,7 +176,7 @@ def test_a_constant_answer_is_uninformed_however_rare_the_other_one_is(share):
 def test_random_answers_do_not_pass():
     for seed in range(20):
         wrong, sure = drawn(200, loss=0.5, lead=0.0, seed=seed)
-        assert LABELS[label_of(graded_table(wrong, sure))] > 1
+        assert KIND.labels[label_of(graded_table(wrong, sure))] > 1
 
 
 def test_a_result_survives_its_way_through_json_and_is_compared_with_itself():
@@ -203,8 +210,8 @@ def test_max_loss_is_a_limit_of_its_own():
     criteria = Criteria(**{**_fields(USUAL), "max_loss": 0.01})
     result = measured(Carts(drift=-0.4), cart_queries(), criteria)
     assert label_of(result) == "UNINFORMED"
-    assert "wrong more often than max_loss allows" in meaning(result)[0]
-    assert "no better than" in meaning(measured(Carts(push=-1.0), cart_queries()))[0]
+    assert "wrong more often than max_loss allows" in card_of(result).meaning[0]
+    assert "no better than" in card_of(measured(Carts(push=-1.0), cart_queries())).meaning[0]
 
 
 def _fields(criteria):
@@ -231,7 +238,7 @@ def test_only_wrong_answers_count_against_a_confidence_that_does_not_vary():
     good = GradedAnswers(wrong=np.arange(1000) >= 980, confidences=sure)
     assert saturated_fault(good, "ev") == ""
     bad = GradedAnswers(wrong=np.arange(1000) < 20, confidences=sure)
-    assert 'or write confidence="pci"' in saturated_fault(bad, "ev")
+    assert 'or write confidence_method="pci"' in saturated_fault(bad, "ev")
     # Three members that vote have two confidences, and these may tell all that there is to tell.
     votes = GradedAnswers(wrong=np.arange(1000) >= 900, confidences=(sure == 1) * 2 / 3 + 1 / 3)
     assert saturated_fault(votes, "ev") == ""

@@ -2,17 +2,13 @@
 
 import numpy as np
 import pytest
-from comparisons import USUAL
+from comparisons import KIND, USUAL, card_of, criteria_of, label_of
 from point_maze import PointMaze
 from worlds import published_queries
 
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.criterion import Standing
-from pytest_cpg.gates.policy_comparison.explanation import advice
-from pytest_cpg.gates.policy_comparison.forecast import forecast_of
-from pytest_cpg.gates.policy_comparison.measure import measure_comparison
-from pytest_cpg.gates.policy_comparison.ruling import criteria_of, label_of
-from pytest_cpg.gates.policy_comparison.spec import Spec
+from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
 
 
 class Slope:
@@ -46,11 +42,11 @@ def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(coun
     is_open = asked["loss"].standing is Standing.OPEN
     assert is_open == (result.loss.low < result.trivial_loss <= result.loss.high)
     assert is_open == (label == "INCONCLUSIVE")
-    assert ("00 queries in place of 200 would decide" in "".join(advice(result))) == is_open
+    assert ("00 queries in place of 200 would decide" in "".join(card_of(result).advice)) == is_open
 
 
 def test_what_a_gate_took_is_known_to_the_sum_of_all_gates():
     spec = Spec(name="maze", queries=published_queries("maze-open"), criteria=USUAL)
-    known = forecast_of(spec, None, cost={"seconds": 14.1}, accepted=None)
+    known = KIND.forecast(spec, None, cost={"seconds": 14.1}, accepted=None)
     assert (known.cells["time"], known.seconds) == ("14 s", 14.1)
-    assert forecast_of(spec, None, cost=None, accepted=None).seconds is None
+    assert KIND.forecast(spec, None, cost=None, accepted=None).seconds is None

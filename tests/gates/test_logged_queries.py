@@ -15,9 +15,9 @@ from pytest_cpg.gates.policy_comparison.logs import (
     queries_from_episodes,
     read_episodes,
 )
+from pytest_cpg.gates.policy_comparison.measure import digest_of
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.simulators import side_of, true_returns
-from pytest_cpg.gates.policy_comparison.spec import digest_of
 
 # Beyond this an episode of the cart is over.
 EDGE = 6.0

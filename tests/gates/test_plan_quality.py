@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.gates.plan_quality import Edits, ShortOfErrorWarning, agents, cfsim, score, spec
+from pytest_cpg.gates.plan_quality import Edits, ShortOfErrorWarning, agents, cfsim, kind, score
 from pytest_cpg.gates.plan_quality.formulas import PlanScore, are_flat, bounded
-from pytest_cpg.gates.plan_quality.spec import Criteria, worst_exploitation
+from pytest_cpg.gates.plan_quality.kind import worst_exploitation
+from pytest_cpg.gates.plan_quality.result import Criteria
 from pytest_cpg.stats.unseen import mean_interval
 
 VALUES = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
@@ -45,7 +46,7 @@ def test_the_worst_exploitation_is_the_lower_end_of_ones(episodes, level):
 )
 def test_an_environment_has_a_goal_where_its_marker_gives_it_one(task, threshold, has_goal):
     asked = {"task": task, "threshold": threshold, "least_return": None}
-    assert spec.has_goal(asked) is has_goal
+    assert kind.has_goal(asked) is has_goal
 
 
 @given(VALUES, NEIGHBOURS, st.sampled_from(["code", "equation"]))

@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-from comparisons import USUAL
+from comparisons import USUAL, label_of
 
 pytest.importorskip("gymnasium")
 pytest.importorskip("mujoco")
 
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.policy_comparison.generate import generate_queries
-from pytest_cpg.gates.policy_comparison.measure import measure_comparison
-from pytest_cpg.gates.policy_comparison.ruling import label_of
-from pytest_cpg.gates.policy_comparison.spec import Spec
+from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
 from pytest_cpg.planners.policies import FunctionPolicy, NoiseMixture, TanhNetwork
 from pytest_cpg.tasks.gymnasium import gym_task
 

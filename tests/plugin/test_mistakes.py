@@ -116,7 +116,7 @@ def test_all_mistakes_of_a_file_are_said_at_once_with_their_lines(repository):
 
         def test_third(): ...
 
-        @pytest.mark.Cpg_Opcc(queries="mine.npz", level=0.9)
+        @pytest.mark.Cpg_Opcc(queries="mine.npz", seed=1)
         def test_fourth(): ...
 
         @pytest.mark.cgp(task="track", model="right")

@@ -194,8 +194,8 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     pucks("--cpg-plan").stdout.fnmatch_lines([" test_perfect * 12 *0.000 * s"])
     kept = pucks.path / ".pytest_cache/v/cpg/costs.1"
     # A gate of another kind, which the test was before, took seconds in all.
-    wrong = ({"seconds": 1.0}, {"seconds_per_episode": -1.0}, {"seconds_per_episode": "1"}, 3)
-    for cost, time in (({"seconds_per_episode": 2.0}, "24 s"), *((one, "[?]") for one in wrong)):
+    wrong = ({"seconds_per_episode": 1.0}, {"seconds": -1.0}, {"seconds": "1"}, 3)
+    for cost, time in (({"seconds": 2.0}, "24 s"), *((one, "[?]") for one in wrong)):
         kept.write_text(json.dumps(dict.fromkeys(json.loads(kept.read_text()), cost)))
         pucks("--cpg-plan").stdout.fnmatch_lines([f" test_perfect * 12 *0.000 *{time}"])
     for options in ((), ("--cpg-episodes=10",), ("--cpg-episodes=15",)):

@@ -11,6 +11,7 @@ import pytest
 from comparisons import cart_queries
 from sessions import flat
 
+from pytest_cpg.gates.policy_comparison import kind
 from pytest_cpg.planners.policies import TanhNetwork
 
 CONFTEST = """
@@ -56,13 +57,15 @@ TRIVIAL = ("constant", "frozen", "random", "copies", "stateful")
 
 
 @pytest.fixture
-def carts(repository):
+def carts(repository, monkeypatch):
     """Runs gates on ensembles of carts, one for each that is named."""
     repository.makeini("[pytest]\naddopts = -p no:hypothesispytest --strict-markers\n")
     repository.makeconftest(CONFTEST)
+    # Of fewer resamples a session is done sooner.
+    monkeypatch.setattr(kind, "_RESAMPLES", 200)
 
     def run(*options, models=("good",), queries="QUERIES", more="", body="pass", head=HEAD):
-        arguments = f"queries={queries}, resamples=200{more}"
+        arguments = f"queries={queries}{more}"
         gates = [GATE.format(arguments=arguments, model=model, body=body) for model in models]
         repository.makepyfile(test_carts=head + "".join(gates))
         return repository.runpytest(*options)
@@ -239,10 +242,14 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
         'queries="falling.npz"': "falling.npz is about hopper, whose episodes end where it falls",
         "queries=5": "queries: need the path of an .npz, or PolicyQueries, got 5",
         'queries="missing.npz"': ": test_good: there is no file of queries missing.npz",
-        "queries=cart_queries(100)": "cart has 100 queries, and *min_queries=100.",
-        "queries=QUERIES.take(QUERIES.labels), min_queries=90": "side b is better in all 111 qu",
+        "queries=cart_queries(100)": "cart has 100 queries, and *too wide to judge a model",
+        "queries=cart_queries(500).take(cart_queries(500).labels)": "side b is better in all 2",
+        "queries=QUERIES, min_queries=90": "min_queries= was left out. Ask at least 200 queries",
+        "queries=QUERIES, level=0.9": "level= was left out. Write confidence=0.95",
         "queries=QUERIES, min_aurok=0.7": "no argument 'min_aurok'. Did you mean 'min_auroc'?",
-        'queries=QUERIES, confidence="x"': "need one of pci, ev, u-pci, got 'x'",
+        'queries=QUERIES, confidence_method="x"': "need one of pci, ev, u-pci, got 'x'",
+        'queries=QUERIES, confidence="ev"': "confidence: it is the level of the intervals, as in "
+        'every gate. Write confidence_method="ev".',
         'queries=QUERIES, perturbation="x"': "the marker has no argument 'perturbation'",
         'queries=QUERIES, min_auroc="0.6"': "need a number, got '0.6'. Write min_auroc=0.6.",
         "queries=QUERIES)\n@pytest.mark.cpg_opcc(queries=QUERIES": "two cpg_opcc markers above "

@@ -65,7 +65,7 @@ import pytest
 from comparisons import cart_queries
 
 
-@pytest.mark.cpg_opcc(queries=cart_queries(), resamples=200)
+@pytest.mark.cpg_opcc(queries=cart_queries())
 def test_carts(cpg_opcc): ...
 """
 IN_A_WORKER = "multiprocessing.parent_process()"

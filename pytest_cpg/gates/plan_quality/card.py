@@ -3,117 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from pytest_cpg.gates.card import Card, Effect, Figure, Table, Trend, numbers_of
-from pytest_cpg.gates.kind import MaxVerdict
-from pytest_cpg.gates.notation import percentage, with_ends
+from pytest_cpg.gates.card import Effect, Figure, Table, Trend, numbers_of
+from pytest_cpg.gates.criteria import CriteriaKind
+from pytest_cpg.gates.criterion import Words
+from pytest_cpg.gates.notation import with_ends
 from pytest_cpg.gates.plan_quality.result import Place, PlanQualityResult
-from pytest_cpg.gates.plan_quality.ruling import (
-    blindness,
-    criteria_of,
-    episodes_known,
-    is_flat,
-    label_of,
-)
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 
-_MEANING = {
-    "NOT EXPLOITED": (
+WORDS = {
+    "NOT EXPLOITED": Words(
+        "nearly as good in truth as in the model",
         "What the model likes is nearly as good in truth: plans stand as high among their "
-        "neighbours there as in the model. That they solve the task is another question."
+        "neighbours there as in the model. That they solve the task is another question.",
     ),
-    "UNCLEAR": (
+    "UNCLEAR": Words(
+        "an interval leaves a criterion open",
         "The intervals leave open whether the criteria are met. Below "
-        f"{FEWEST_EPISODES_TO_CALL_ALIKE} episodes nothing is called good."
+        f"{FEWEST_EPISODES_TO_CALL_ALIKE} episodes nothing is called good.",
+        "Run more episodes.",
     ),
-    "POOR PLANS": "The planner's plans are easy to improve, and the model does not promise more.",
-    "EXPLOITED": (
+    "FLAT": Words("one changed action changes nothing"),
+    "POOR PLANS": Words(
+        "plans are easy to improve",
+        "The planner's plans are easy to improve, and the model does not promise more.",
+        "Search wider, or give the planner a model that tells plans apart.",
+    ),
+    "EXPLOITED": Words(
+        "plans are good in the model alone",
         "The planner finds plans that are good in the model alone: in truth a plan that differs in "
-        "one action, or the one that it would choose there, is far better."
-    ),
-}
-_ADVICE = {
-    "UNCLEAR": "Run more episodes.",
-    "POOR PLANS": "Search wider, or give the planner a model that tells plans apart.",
-    "EXPLOITED": (
+        "one action, or the one that it would choose there, is far better.",
         "Train on data of the plans that it chooses (its own episodes), or penalise where models "
-        "disagree."
+        "disagree.",
     ),
+    "BROKEN": Words("the model broke its contract"),
 }
-_GIST = {
-    "NOT EXPLOITED": "nearly as good in truth as in the model",
-    "UNCLEAR": "an interval leaves a criterion open",
-    "FLAT": "one changed action changes nothing",
-    "POOR PLANS": "plans are easy to improve",
-    "EXPLOITED": "plans are good in the model alone",
-    "BROKEN": "the model broke its contract",
-}
+"""What the gate's labels mean."""
 
 
-def card_of(
-    result: PlanQualityResult,
-    max_verdict: MaxVerdict | None = None,  # noqa: ARG001
-    *,
-    model: str = "",
-) -> Card:
-    """Return the card of a result; ``model`` is its name, and may be empty."""
-    found, worlds, label = result.exploitation, result.worlds, label_of(result)
-    blind, meaning, advice = blindness(result), _MEANING.get(label), _ADVICE.get(label)
-    brief = (
-        f"{worlds.first.mean():.2f} in the model, {worlds.second.mean():.2f} in truth"
-        if found
-        else ""
-    )
-    if blind is not None:
-        # The ruling says why, and no more is known.
-        meaning, advice, brief = None, blind.advice, blind.brief
-    return Card(
-        kind="plan quality",
-        headline=f"exploitation {with_ends(found)}" if found else "no decision to score",
-        sentence=_sentence(result),
-        gist=_GIST[label],
-        size=f"{result.episodes} episodes",
-        cells={
+def shown(
+    kind: CriteriaKind[PlanQualityResult], result: PlanQualityResult, model: str
+) -> dict[str, Any]:
+    """Return what the card of a result has beside the words of its label."""
+    found, worlds, asked = result.exploitation, result.worlds, result.criteria
+    means = [f"{one.mean():.2f}" if found else "-" for one in (worlds.first, worlds.second)]
+    return {
+        "kind": "plan quality",
+        "headline": f"exploitation {with_ends(found)}" if found else "no decision to score",
+        "sentence": _sentence(result),
+        "size": f"{result.episodes} episodes",
+        "cells": {
             "exploitation": f"{found.estimate:.2f}" if found else "-",
-            "model": f"{result.worlds.first.mean():.2f}" if found else "-",
-            "truth": f"{result.worlds.second.mean():.2f}" if found else "-",
-            "solved": f"{result.solved}/{result.episodes}" if result.criteria.has_goal else "-",
+            "model": means[0],
+            "truth": means[1],
+            "solved": f"{result.solved}/{result.episodes}" if asked.has_goal else "-",
             "n": str(result.episodes),
         },
-        table=_table(result),
-        facts=tuple((name, text) for name, text in _facts(result, model) if text),
-        brief=brief,
-        meaning=result.faults or tuple(filter(None, [meaning])),
-        advice=tuple(filter(None, [advice])),
-        effect=None
-        if found is None
-        else Effect(found=found, unit="of a score", margin=result.criteria.max_exploitation),
-        figures=tuple(_figures(result)),
-        trends=tuple(_trends(result)),
-        design=f"{result.design.short_hash} {result.criteria.k} {result.criteria.neighbours} truth",
-        numbers=_numbers(result),
-    )
+        "table": _table(kind, result),
+        "facts": tuple((name, text) for name, text in _facts(result, model) if text),
+        "brief": f"{means[0]} in the model, {means[1]} in truth" if found else "",
+        "effect": found and Effect(found=found, unit="of a score", margin=asked.max_exploitation),
+        "figures": tuple(_figures(result)),
+        "trends": tuple(_trends(result)),
+        "design": f"{result.design.short_hash} {asked.k} {asked.neighbours} truth",
+        "numbers": _numbers(result),
+    }
 
 
 def _sentence(result: PlanQualityResult) -> str:
     if result.faults:
         return result.faults[0].rstrip(".")
-    if is_flat(result):
-        known = f"{episodes_known(result)} of {result.episodes}"
+    if result.is_flat:
+        known = f"{result.episodes_known} of {result.episodes}"
         return f"changing one action changes the score in only {known} episodes"
     model, truth = result.worlds.first.mean(), result.worlds.second.mean()
     solved = f", and solve {result.solved} of {result.episodes}" * result.criteria.has_goal
     return f"plans score {model:.2f} in the model and {truth:.2f} in truth{solved}"
 
 
-def _table(result: PlanQualityResult) -> Table:
-    counts, level = result.counts, percentage(result.criteria.level)
-    return Table(
+def _table(kind: CriteriaKind[PlanQualityResult], result: PlanQualityResult) -> Table:
+    counts = result.counts
+    return kind.table(
+        result,
         name="plans",
-        columns=("mean", f"{level} CI", "needed", "met"),
-        rows=tuple(one.row(".2f") for one in criteria_of(result)),
+        form=".2f",
+        number="mean",
         axis=(-1.0, 1.0),
         below=(
             ("beats all", _beats(result)),

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import count
+from math import inf, sqrt
 from types import MappingProxyType
+from typing import Any
 
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import (
     OF_EPISODES,
@@ -15,25 +24,56 @@ from pytest_cpg.gates.arguments import (
     one_of,
     whole,
 )
-from pytest_cpg.gates.kept import reading
-from pytest_cpg.gates.plan_quality.card import card_of
-from pytest_cpg.gates.plan_quality.compare import KeptPlans, compare
-from pytest_cpg.gates.plan_quality.forecast import cost_of, forecast_of
-from pytest_cpg.gates.plan_quality.measure import measure_plans
-from pytest_cpg.gates.plan_quality.result import PlanQualityResult
-from pytest_cpg.gates.plan_quality.ruling import LABELS, alarm_of, ruling_of
-from pytest_cpg.gates.plan_quality.spec import spec_of
+from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Severity
+from pytest_cpg.gates.choices import task_and_planner
+from pytest_cpg.gates.criteria import Cost, CriteriaKind
+from pytest_cpg.gates.criterion import Blindness, Criterion, Standing
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.kind import Asked
+from pytest_cpg.gates.plan_quality.card import WORDS, shown
+from pytest_cpg.gates.plan_quality.measure import Spec, measure_plans
+from pytest_cpg.gates.plan_quality.result import (
+    AGREEING,
+    FEWEST_EPISODES,
+    PERFECT,
+    Criteria,
+    KeptPlans,
+    PlanQualityResult,
+    Scores,
+)
+from pytest_cpg.gates.presets import completed
+from pytest_cpg.stats import Interval
+from pytest_cpg.stats.returns import paired_mean_interval
+from pytest_cpg.stats.student import student_critical_value
+from pytest_cpg.stats.unseen import mean_interval, mean_p_value
+from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
+from pytest_cpg.world_models import AA_MODEL
 
+MOST_EXPLOITATION = 0.5
+"""Of a limit: models that know nothing have more, see docs/plan-quality.md."""
+LABELS = MappingProxyType(
+    {
+        "NOT EXPLOITED": Severity.GOOD,
+        "UNCLEAR": Severity.UNSURE,
+        "FLAT": Severity.BLIND,
+        "POOR PLANS": Severity.BAD,
+        "EXPLOITED": Severity.BAD,
+        "BROKEN": Severity.BROKEN,
+    }
+)
+"""The gate's words, best first."""
+_SEARCH = "Search wider, look further ahead (horizon=), or give more steps (budget=)."
+# Of an episode's exploitation, where nothing is known: episodes of constructed faults have less.
+_ASSUMED_DEVIATION = 0.2
 _share = between(0, 1)
 _KNOWN = GATES["cpg_plan_quality"]
 
 
-class PlanQuality:
+class PlanQuality(CriteriaKind[PlanQualityResult]):
     """Whether plans that a learned model likes are as good in truth."""
 
-    marker, fixture, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.help
+    marker, help = _KNOWN.marker, _KNOWN.help
     example = 'task="reacher-easy", planner="preset"'
-    has_smoke_test = True
     arguments = (
         Argument("task", as_given, REQUIRED, help="the name of a task, or a Task"),
         Argument("planner", as_given, "random-shooting", help="the name of a planner, or one"),
@@ -48,16 +88,283 @@ class PlanQuality:
         of_option("confidence"),
         *OF_EPISODES,
     )
-
-    labels = MappingProxyType(LABELS)
-    result = PlanQualityResult
-    parse = staticmethod(spec_of)
+    labels, words = LABELS, WORDS
+    result, entry_type = PlanQualityResult, KeptPlans
     measure = staticmethod(measure_plans)
-    judge = staticmethod(ruling_of)
-    card = staticmethod(card_of)
-    alarm = staticmethod(alarm_of)
-    cost = staticmethod(cost_of)
-    forecast = staticmethod(forecast_of)
+    shown = shown
     entry = staticmethod(KeptPlans.of)
-    read_entry = staticmethod(reading(KeptPlans))
-    compare = staticmethod(compare)
+
+    def parse(self, asked: Asked) -> Spec:
+        """Return what a test asks for.
+
+        Raises ValueError or ComponentError, naming the value and what to type instead.
+        """
+        values = completed(dict(asked.values))
+        task, planner = task_and_planner(values, asked.components)
+        episodes = FEWEST_EPISODES if asked.is_smoke else values["episodes"]
+        criteria = Criteria(
+            k=values["k"],
+            neighbours=values["neighbours"],
+            max_exploitation=values["max_exploitation"],
+            min_score=values["min_score"],
+            level=asked.shared(values["confidence"]),
+            family_size=asked.family_size,
+            has_goal=has_goal(values),
+            is_aa=values["model"] == AA_MODEL,
+            is_smoke=asked.is_smoke,
+        )
+        if not asked.is_smoke:
+            _check_can_fail(asked, criteria)
+        shared = partial(
+            Design,
+            planner=planner,
+            episodes=episodes,
+            seed=values["seed"],
+            starts=values["starts"],
+            level=values["confidence"],
+        )
+        return Spec(
+            task=task,
+            design=lambda built: shared(task=built),
+            criteria=criteria,
+        )
+
+    def criteria(self, result: PlanQualityResult) -> list[Criterion]:
+        """Return what is asked of a result; nothing where nothing is known."""
+        asked, truth = result.criteria, result.truth.values
+        worlds, chance = result.worlds.differences.values, result.chance.differences.values
+        exploitation, score, above = result.exploitation, result.score, result.above_chance
+        if exploitation is None or score is None or above is None:
+            return []
+        most, least = asked.max_exploitation, asked.min_score
+        # Few episodes that are alike meet nothing, as others may differ from all of them.
+        are_enough = result.episodes_known >= FEWEST_EPISODES_TO_CALL_ALIKE
+        of_model = Criterion(
+            title="exploitation",
+            bound=most,
+            needed=f"<={most:.2f}",
+            found=exploitation,
+            standing=Standing.of(
+                is_met=are_enough and exploitation.high <= most, is_missed=exploitation.low > most
+            ),
+            label="EXPLOITED",
+            p_value=mean_p_value(worlds, limit=most, unseen=AGREEING),
+        )
+        of_chance = Criterion(
+            title="above chance",
+            bound=0.0,
+            needed="> 0",
+            found=above,
+            standing=Standing.of(is_met=are_enough and above.low > 0, is_missed=above.high <= 0),
+            label="POOR PLANS",
+            p_value=mean_p_value(-chance, limit=0.0, unseen=-PERFECT),
+        )
+        if least is None:
+            return [of_model, of_chance]
+        of_truth = Criterion(
+            title="score in truth",
+            bound=least,
+            needed=f">={least:.2f}",
+            found=score,
+            standing=Standing.of(
+                is_met=are_enough and score.low >= least, is_missed=score.high < least
+            ),
+            label="POOR PLANS",
+            p_value=mean_p_value(-truth, limit=-least, unseen=-PERFECT),
+        )
+        return [of_model, of_truth, of_chance]
+
+    def check(self, result: PlanQualityResult) -> str:
+        """Return what was run in place of a gate."""
+        asked = result.criteria
+        return SMOKE_TEST if asked.is_smoke else AA_CHECK if asked.is_aa else ""
+
+    def level(self, result: PlanQualityResult) -> float:
+        """Return the level of a result's intervals."""
+        return result.criteria.level
+
+    def label(self, result: PlanQualityResult) -> str:
+        """Return the gate's word for a result."""
+        if not result.faults and result.is_flat:
+            return "FLAT"
+        # What is missed first is exploitation, which tells why plans are poor.
+        label = super().label(result)
+        return "UNCLEAR" if label == "NOT EXPLOITED" and result.criteria.is_aa else label
+
+    def blindness(self, result: PlanQualityResult) -> Blindness | None:
+        """Return why a result says nothing of the model; None where it does, and where it fails.
+
+        Of plans that lead nowhere, of random plans, or of a model that knows nothing it would have
+        said the same.
+        """
+        if result.faults:
+            return None
+        if result.is_flat:
+            return Blindness(
+                "no changed action changes the score",
+                f"changing one action of a plan changes what it is worth in only "
+                f"{result.episodes_known} of {result.episodes} episodes, so plans cannot be "
+                f"compared",
+                "Rate plans by something that every step changes, such as a distance to the goal, "
+                "or look further ahead (horizon=).",
+            )
+        if LABELS[self.label(result)] >= Severity.BLIND:
+            return None
+        asked, random, above = result.criteria, result.chance.second, result.above_chance
+        if above is not None and above.low <= 0:
+            few = result.episodes < FEWEST_EPISODES_TO_CALL_ALIKE
+            return Blindness(
+                "random plans would have passed",
+                f"random plans would have passed: they score {random.mean():.2f} in truth, and "
+                f"chosen ones {result.chance.first.mean():.2f} at the same decisions",
+                f"Run at least {FEWEST_EPISODES_TO_CALL_ALIKE} episodes." if few else _SEARCH,
+            )
+        if not result.solved and asked.has_goal:
+            return Blindness(
+                f"the plans solve 0 of {result.episodes} starts",
+                f"the plans solve 0 of {result.episodes} starts: that their neighbours are no "
+                f"better does not make them good",
+                f"Judge the same model by pytest.mark.cpg. Where the true dynamics solve as "
+                f"little: {_SEARCH[:1].lower()}{_SEARCH[1:]}",
+            )
+        ignorant, truth = 1 - random, mean_interval(random, unseen=PERFECT, level=asked.level)
+        p_value = mean_p_value(ignorant, limit=asked.max_exploitation, unseen=AGREEING)
+        if p_value < (1 - asked.level) / 2 or truth.high < (asked.min_score or 0.0):
+            return None
+        return Blindness(
+            "any model would have passed",
+            f"a model that knows nothing would have passed: its plans are worth what random ones "
+            f"are, {random.mean():.2f} in truth, so that it is exploited by {ignorant.mean():.2f}, "
+            f"and the limit is {asked.max_exploitation:g}",
+            "Write a smaller max_exploitation, such as 0.1, or run more episodes.",
+        )
+
+    def changed(self, then: KeptPlans, now: KeptPlans, result: PlanQualityResult) -> Drift | None:
+        """Compare exploitation, and the score in truth, on common episodes.
+
+        Fewer than 10 of them are UNRESOLVED.
+        """
+        level = 1 - (1 - result.criteria.level) / 2
+        more = _change(then.exploitation, now.exploitation, level)
+        less = _change(now.truth, then.truth, level)
+        if more is None or less is None:
+            return None
+        pairs = ((then.exploitation, now.exploitation), (then.truth, now.truth))
+        common = [_common(*pair) for pair in pairs]
+        is_same = all(np.array_equal(*pair) for pair in common)
+        low, high = max(more.low, less.low), min(more.high, less.high)
+        too_few = ""
+        if min(len(old) for old, _ in common) < FEWEST_EPISODES_TO_CALL_ALIKE:
+            low, high, too_few = -inf, inf, f" (below {FEWEST_EPISODES_TO_CALL_ALIKE}, too few)"
+        return Drift(
+            label=Label.of(low, high, is_same=is_same),
+            text=f"{self.from_to(then, now)}, on common episodes{too_few} {_told(more)}, score in "
+            f"truth {_told(less, sign=-1)}",
+            then={"exploitation": float(then.exploitation.values.mean())},
+            interval=more,
+        )
+
+    def differences(self, then: KeptPlans, now: KeptPlans) -> Iterator[str]:
+        """Yield what is not as it was in the accepted run, and not the model."""
+        yield from then.design.changes(now.design)
+        for name in ("seed", "k", "neighbours"):
+            before, after = getattr(then, name), getattr(now, name)
+            if before != after:
+                yield f"{name} {before} -> {after}"
+
+    def followed(self, entry: KeptPlans) -> str:
+        """Return the mean exploitation, as a table has it."""
+        return f"{entry.exploitation.values.mean():.2f}" if len(entry.worlds) else "-"
+
+    def from_to(self, then: KeptPlans, now: KeptPlans) -> str:
+        """Return how the mean exploitation changed."""
+        return f"exploitation {self.followed(then)} -> {self.followed(now)}"
+
+    def cost(self, result: PlanQualityResult) -> Cost:
+        """Return what an episode took."""
+        return Cost(seconds=result.seconds / result.episodes)
+
+    def amount(self, spec: Spec, task: Task) -> int:
+        """Return the episodes of a gate."""
+        return spec.design(task).episodes
+
+    def expected(
+        self, spec: Spec, task: Task, accepted: KeptPlans | None
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return how sure the exploitation will be."""
+        episodes, asked = self.amount(spec, task), spec.criteria
+        is_known = accepted is not None and len(accepted.worlds) >= FEWEST_EPISODES
+        deviation = _ASSUMED_DEVIATION
+        if accepted is not None and is_known:
+            deviation = float(accepted.exploitation.values.std(ddof=1))
+        half = student_critical_value(asked.level, freedom=episodes - 1) * deviation
+        cells = {
+            "episodes": str(episodes),
+            "neighbours": f"{asked.k} {asked.neighbours}",
+            "exploitation": f"<={asked.max_exploitation:.2f}",
+            "+-": f"{half / sqrt(episodes):.3f}{'?' * (not is_known)}",
+        }
+        return cells, (
+            "+-: half of Student's interval of the exploitation; few episodes may have a wider one",
+            *([] if is_known else ["? deviation assumed: nothing was accepted yet"]),
+        )
+
+
+def has_goal(values: Mapping[str, Any]) -> bool:
+    """Say whether anything tells when an episode has succeeded: of environments, the marker."""
+    is_environment = isinstance(values["task"], str) and values["task"].startswith("gym:")
+    return not is_environment or (
+        values["threshold"] is not None or values["least_return"] is not None
+    )
+
+
+def _check_can_fail(asked: Asked, criteria: Criteria) -> None:
+    """Refuse limits that no model misses, and episodes whose worst scores would miss none."""
+    episodes = asked.values["episodes"]
+    most, least = criteria.max_exploitation, criteria.min_score
+    if most > MOST_EXPLOITATION:
+        raise ValueError(
+            f"max_exploitation={most:g} is a limit that hardly any model misses: random plans "
+            f"score 0.1 to 0.5 in truth, so that a model that knows nothing has an exploitation of "
+            f"0.5 to 0.9. Write max_exploitation=0.1, and at most {MOST_EXPLOITATION:g}."
+        )
+    fewest = next(few for few in count(FEWEST_EPISODES) if worst_exploitation(few, criteria) > most)
+    if episodes < fewest:
+        raise ValueError(
+            f"a gate of {episodes} episode{'s'[: episodes != 1]} can never miss max_exploitation="
+            f"{most:g} at confidence {criteria.level:.10g}, whatever the model does. Write "
+            f"{asked.written('episodes', max(50, fewest))} ({fewest} is the least that can)."
+        )
+    lowest = 1 - worst_exploitation(episodes, criteria)
+    if least is not None and least <= lowest:
+        raise ValueError(
+            f"{episodes} episodes can never miss min_score={least:g}, as scores of 0 leave up to "
+            f"{lowest:.3f} possible. Write min_score={min(0.99, lowest + 0.1):.2f}, or "
+            f"{asked.written('episodes', max(50, 2 * episodes))}."
+        )
+
+
+def worst_exploitation(episodes: int, criteria: Criteria) -> float:
+    """Return the lower end of an exploitation that is 1 in each of so many episodes."""
+    # Of `mean_interval`, as an episode of 0 may be unseen.
+    return float(((1 - criteria.level) / 2) ** (1 / episodes))
+
+
+def _change(then: Scores, now: Scores, level: float) -> Interval | None:
+    """Bound the mean of now minus then over common episodes; None of fewer than two."""
+    old, new = _common(then, now)
+    if len(old) < FEWEST_EPISODES:
+        return None
+    return paired_mean_interval(new, old, level=level)
+
+
+def _common(then: Scores, now: Scores) -> tuple[FloatArray, FloatArray]:
+    """Return the values of common episodes, in one order."""
+    _, old, new = np.intersect1d(then.episodes, now.episodes, return_indices=True)
+    return then.values[old], now.values[new]
+
+
+def _told(found: Interval, *, sign: int = 1) -> str:
+    # What is added makes a negative zero a zero.
+    low, high = sorted((sign * found.low + 0.0, sign * found.high + 0.0))
+    return f"{sign * found.estimate + 0.0:+.2f} [{low:+.2f}, {high:+.2f}]"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import BoolArray, CpgError, FloatArray, IntArray, WorldModelError
+from pytest_cpg.contracts import BoolArray, CpgError, FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.episodes.decisions import Decision
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import (
@@ -21,11 +21,18 @@ from pytest_cpg.episodes.probe import (
     starts_of,
     unchanged,
 )
-from pytest_cpg.gates.kind import Run
+from pytest_cpg.gates.as_trained import as_trained
+from pytest_cpg.gates.kind import Run, TaskChoice
 from pytest_cpg.gates.plan_quality.decided import Decided, decide
-from pytest_cpg.gates.plan_quality.result import Counts, Pairs, Place, PlanQualityResult, Scores
+from pytest_cpg.gates.plan_quality.result import (
+    Counts,
+    Criteria,
+    Pairs,
+    Place,
+    PlanQualityResult,
+    Scores,
+)
 from pytest_cpg.gates.plan_quality.scoring import Standings, standings_of
-from pytest_cpg.gates.plan_quality.spec import Criteria, Spec
 from pytest_cpg.stats import Interval
 from pytest_cpg.world_models import OracleDynamics, inference
 
@@ -33,6 +40,25 @@ _MOST_PLACES = 10
 _DIFFERS = (
     "the true dynamics stand for the model, and plans are worth more or less in it than in truth"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What a test asks for.
+
+    Attributes
+    ----------
+    design : callable
+        Returns the episodes that are run, of the task once it is built.
+    """
+
+    task: TaskChoice
+    design: Callable[[Task], Design]
+    criteria: Criteria
+
+    def planned(self, task: Task, model: Any) -> Design:
+        """Return the episodes, planned as the model says where that is left to it."""
+        return as_trained(self.design(task), model)
 
 
 def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:

@@ -6,13 +6,42 @@ from dataclasses import dataclass, replace
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.episodes.design import DesignRecord
-from pytest_cpg.gates.plan_quality.spec import FEWEST_EPISODES, Criteria
+from pytest_cpg.gates.plan_quality.search import Search
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.unseen import mean_interval
 
+FEWEST_EPISODES = 2
+"""The fewest that have an interval."""
 # Of a harmless episode: its plans are as good in truth as in the model, or the best in truth, where
 # random ones are the worst.
 AGREEING, PERFECT = 0.0, 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """What plans are judged by: the marker's arguments.
+
+    Attributes
+    ----------
+    level : float
+        Coverage of the intervals, in (0, 1), corrected for the family.
+    has_goal : bool
+        Whether anything tells when an episode has succeeded.
+    is_aa : bool
+        Whether the true dynamics stand for the model, so that none is judged.
+    is_smoke : bool
+        Whether only to show that everything runs.
+    """
+
+    k: int = 24
+    neighbours: Search = "random"
+    max_exploitation: float = 0.1
+    min_score: float | None = None
+    level: float = 0.95
+    family_size: int = 1
+    has_goal: bool = True
+    is_aa: bool = False
+    is_smoke: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -165,3 +194,49 @@ class PlanQualityResult:
     def above_chance(self) -> Interval | None:
         """Score in truth minus that of random plans there, in [-1, 1]; None as for exploitation."""
         return self.chance.differences.mean(self.criteria.level, unseen=PERFECT, least=-1.0)
+
+    @property
+    def episodes_known(self) -> int:
+        """How many episodes have plans, and random ones, that one changed action changes."""
+        return min(len(self.worlds), len(self.chance))
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether in most episodes one changed action changes nothing, so that nothing is judged.
+
+        A planner that sees no plan better than another chooses by nothing.
+        """
+        bounds = (self.exploitation, self.score, self.above_chance)
+        return 2 * self.episodes_known < self.episodes or None in bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptPlans:
+    """The scores that were accepted last, each as the result has it.
+
+    Earlier ones had no plan of the truth among their neighbours, and bear another name of them.
+    """
+
+    design: DesignRecord
+    seed: int
+    k: int
+    neighbours: str
+    worlds: Pairs
+    truth: Scores
+
+    @classmethod
+    def of(cls, result: PlanQualityResult) -> KeptPlans:
+        """Return what is kept of a result."""
+        return cls(
+            design=result.design,
+            seed=result.seed,
+            k=result.criteria.k,
+            neighbours=f"{result.criteria.neighbours} and the truth's",
+            worlds=result.worlds,
+            truth=result.truth,
+        )
+
+    @property
+    def exploitation(self) -> Scores:
+        """Of each episode: in the model beyond that in truth."""
+        return self.worlds.differences

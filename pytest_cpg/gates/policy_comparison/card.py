@@ -2,65 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import ceil
+from typing import Any
 
-from pytest_cpg.gates.card import Card, Effect, Row, Table, Trend, numbers_of
-from pytest_cpg.gates.kind import MaxVerdict
-from pytest_cpg.gates.notation import ends, percentage, with_ends
-from pytest_cpg.gates.policy_comparison.explanation import advice, meaning
+from pytest_cpg.gates.card import Effect, Row, Table, Trend, numbers_of
+from pytest_cpg.gates.criteria import CriteriaKind
+from pytest_cpg.gates.criterion import Criterion, Standing, Words
+from pytest_cpg.gates.notation import ends, with_ends
 from pytest_cpg.gates.policy_comparison.figures import figures, mistake_text
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-from pytest_cpg.gates.policy_comparison.ruling import criteria_of, label_of
 
-_GIST = {
-    "KNOWS ITS LIMITS": "right more often than without a model, and knows where",
-    "INCONCLUSIVE": "too few queries to tell",
-    "OVERCONFIDENT": "as sure of wrong answers as of right ones",
-    "UNINFORMED": "no better than answering without a model",
-    "BROKEN": "the model broke its contract",
+# Nobody collects more.
+_MOST_QUERIES = 100_000
+WORDS = {
+    "KNOWS ITS LIMITS": Words("right more often than without a model, and knows where"),
+    "INCONCLUSIVE": Words(
+        "too few queries to tell",
+        "The intervals leave open whether the criteria are met.",
+        "Ask more queries, best from other starts.",
+    ),
+    "OVERCONFIDENT": Words(
+        "as sure of wrong answers as of right ones",
+        "",
+        "Train longer or at a higher rate, as members that have learned too little are wrong "
+        "alike; take up to about 30 of them, give each its own seed and resampled data, or add a "
+        "randomised prior. Until then trust no threshold on this confidence.",
+    ),
+    "UNINFORMED": Words(
+        "no better than answering without a model",
+        "",
+        "Train on data of policies like those that are compared, or ask about shorter horizons, "
+        "where the loss by horizon is low.",
+    ),
+    "BROKEN": Words("the model broke its contract"),
 }
+"""What the gate's labels mean."""
 
 
-def card_of(
-    result: ComparisonResult,
-    max_verdict: MaxVerdict | None = None,  # noqa: ARG001
-    *,
-    model: str = "",
-) -> Card:
-    """Return the card of a result; ``model`` is its name, and may be empty."""
-    auroc = result.auroc
-    return Card(
-        kind="policy comparison",
-        headline=_headline(result),
-        sentence=f"the model is wrong on {result.wrong_count} of {len(result)} queries, the best "
-        f"answer without one on {result.trivial_loss * len(result):.0f}",
-        gist=_GIST[label_of(result)],
-        size=f"{len(result)} queries",
-        cells={
-            "wrong": str(result.wrong_count),
-            "trivial": f"{result.trivial_loss * len(result):.0f}",
+def shown(
+    kind: CriteriaKind[ComparisonResult], result: ComparisonResult, model: str
+) -> dict[str, Any]:
+    """Return what the card of a result has beside the words of its label."""
+    auroc, label, wrong, queries = result.auroc, kind.label(result), result.wrong_count, len(result)
+    trivial = f"{result.trivial_loss * queries:.0f}"
+    card = {
+        "kind": "policy comparison",
+        "headline": _headline(result),
+        "sentence": f"the model is wrong on {wrong} of {queries} queries, the best answer without "
+        f"one on {trivial}",
+        "size": f"{queries} queries",
+        "cells": {
+            "wrong": str(wrong),
+            "trivial": trivial,
             "AUROC": "-" if auroc is None else f"{auroc.estimate:.2f}",
             "sure": f"{100 * result.coverage_at_risk.estimate:.0f} %",
-            "n": str(len(result)),
+            "n": str(queries),
         },
-        table=_table(result),
-        facts=tuple((name, text) for name, text in _facts(result, model) if text),
-        brief=f"wrong on {result.wrong_count} of {len(result)}, without a model on "
-        f"{result.trivial_loss * len(result):.0f}",
-        meaning=tuple(meaning(result)),
-        advice=tuple(advice(result)),
-        effect=Effect(
+        "table": _table(kind, result),
+        "facts": tuple((name, text) for name, text in _facts(result, model) if text),
+        "brief": f"wrong on {wrong} of {queries}, without a model on {trivial}",
+        "effect": Effect(
             found=result.loss,
             unit="of queries",
             margin=result.trivial_loss,
             is_difference=False,
         ),
-        figures=figures(result),
-        trends=tuple(_trends(result)),
-        design=f"{result.design.digest} {result.criteria.confidence}",
-        numbers=_numbers(result),
+        "figures": figures(result),
+        "trends": tuple(_trends(result)),
+        "design": f"{result.design.digest} {result.criteria.confidence}",
+        "numbers": _numbers(result),
+    }
+    if label == "INCONCLUSIVE":
+        card["advice"] = (f"{WORDS[label].advice}{_more_queries(result, kind.criteria(result))}",)
+    elif not result.faults:
+        card["meaning"] = (_meaning(result, label),)
+    return card
+
+
+def _meaning(result: ComparisonResult, label: str) -> str:
+    answered = (
+        f"{100 * result.coverage_at_risk.estimate:.0f} % of the queries can be answered at a risk "
+        f"of {100 * result.criteria.max_risk:.3g} %."
     )
+    if label == "KNOWS ITS LIMITS":
+        return (
+            f"The model answers better than without a model, its confidence tells wrong answers "
+            f"from right ones, and {answered}"
+        )
+    if label == "OVERCONFIDENT":
+        return f"The model's confidence does not tell which of its answers are wrong; {answered}"
+    if result.loss.estimate < result.trivial_loss:
+        return "The model is surely wrong more often than max_loss allows."
+    return f"The model's answers are no better than {_trivial_answer(result)}."
+
+
+def _trivial_answer(result: ComparisonResult) -> str:
+    if result.frozen_loss < result.constant_loss:
+        return "what a world pays in which nothing moves"
+    return f"always answering side {'ab'[result.constant_answer]}"
+
+
+def _more_queries(result: ComparisonResult, criteria: Sequence[Criterion]) -> str:
+    """Say how many queries would decide every open criterion, if nothing but chance is open."""
+    needed = 0.0
+    for one in criteria:
+        if one.standing is not Standing.OPEN:
+            continue
+        found, distance = one.found, one.bound - one.found.estimate
+        if distance == 0:
+            return ""
+        # The end that has to come nearer: of shares near 0 or 1 it is the farther one.
+        end = found.high if distance > 0 else found.low
+        needed = max(needed, ((end - found.estimate) / distance) ** 2)
+    count = ceil(needed * len(result) / 100) * 100
+    if not len(result) < count <= _MOST_QUERIES:
+        return ""
+    return f" About {count} queries in place of {len(result)} would decide, if the shares stay."
 
 
 def _headline(result: ComparisonResult) -> str:
@@ -69,17 +128,19 @@ def _headline(result: ComparisonResult) -> str:
     return f"{result.wrong_count} wrong, AUROC {with_ends(result.auroc)}"
 
 
-def _table(result: ComparisonResult) -> Table:
-    rows = [one.row(".3f") for one in criteria_of(result)]
+def _table(kind: CriteriaKind[ComparisonResult], result: ComparisonResult) -> Table:
+    beside = []
     if result.auroc is None:
         # As wide as an interval: the table has to fit into 80 columns.
         wrong, right = result.wrong_count, len(result) - result.wrong_count
         few = f"only {wrong} wrong" if wrong <= right else f"only {right} right"
-        rows.append(Row(name="AUROC", cells=("-", few, "", "")))
-    return Table(
+        beside.append(Row(name="AUROC", cells=("-", few, "", "")))
+    return kind.table(
+        result,
         name="answers",
-        columns=("share", f"{percentage(result.criteria.level)} CI", "needed", "met"),
-        rows=tuple(rows),
+        form=".3f",
+        number="share",
+        beside=beside,
         below=(
             ("trivial", _trivial(result)),
             ("horizon", _by_horizon(result)),

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, IntArray
-from pytest_cpg.gates.policy_comparison.spec import Criteria
 from pytest_cpg.stats import (
     AnswerMetrics,
     GradedAnswers,
@@ -21,6 +20,29 @@ from pytest_cpg.stats import (
     sampled_differences,
     sampled_metrics,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """What the answers are judged by: the marker's arguments.
+
+    Attributes
+    ----------
+    level : float
+        Coverage of the intervals, in (0, 1), corrected for the family.
+    seed : int
+        Of the resamples.
+    """
+
+    confidence: str
+    min_auroc: float
+    max_risk: float
+    min_coverage: float
+    max_loss: float | None
+    resamples: int
+    level: float
+    family_size: int
+    seed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,7 +236,7 @@ def saturated_fault(answers: GradedAnswers, method: str) -> str:
     return (
         f"{100 * at_top:.0f} % of the wrong answers have the highest confidence, so that no "
         f"threshold leaves mistakes out. Give each member its own seed and its own resampled data"
-        + ', take more of them, or write confidence="pci"' * (method == "ev")
+        + ', take more of them, or write confidence_method="pci"' * (method == "ev")
         + "."
     )
 

@@ -2,65 +2,135 @@
 
 from __future__ import annotations
 
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pytest_cpg.gates import GATES
-from pytest_cpg.gates.arguments import (
-    REQUIRED,
-    Argument,
-    as_given,
-    between,
-    of_option,
-    one_of,
-    whole,
-)
-from pytest_cpg.gates.kept import reading
-from pytest_cpg.gates.kind import Run
-from pytest_cpg.gates.policy_comparison.card import card_of
-from pytest_cpg.gates.policy_comparison.compare import KeptAnswers, compare
-from pytest_cpg.gates.policy_comparison.forecast import cost_of, forecast_of
-from pytest_cpg.gates.policy_comparison.measure import measure_comparison
-from pytest_cpg.gates.policy_comparison.result import ComparisonResult
-from pytest_cpg.gates.policy_comparison.ruling import LABELS, alarm_of, ruling_of
-from pytest_cpg.gates.policy_comparison.spec import Spec, spec_of
+import numpy as np
 
-_share = between(0, 1)
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.gates import GATES
+from pytest_cpg.gates.arguments import REQUIRED, Argument, as_given, between, of_option, one_of
+from pytest_cpg.gates.card import USUAL_LEVEL, Severity
+from pytest_cpg.gates.criteria import CriteriaKind
+from pytest_cpg.gates.criterion import Criterion, Standing
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.kind import Asked, Run
+from pytest_cpg.gates.notation import with_ends
+from pytest_cpg.gates.policy_comparison.card import WORDS, shown
+from pytest_cpg.gates.policy_comparison.grading import Criteria
+from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
+from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult, KeptAnswers
+from pytest_cpg.stats import Interval, sampled_differences, wilson_interval
+
+_METHODS = ("pci", "ev", "u-pci")
+# The intervals of fewer are too wide.
+_FEWEST_QUERIES = 200
+_RESAMPLES = 1000
+# An end of an interval rests on this many resamples or more.
+_BEYOND_AN_END = 10
+# Published worlds that end, by a rule that came with earlier versions.
+_ENDING = ("hopper", "walker2d")
+# The bootstrap knows no more starts than there are.
+_FEWEST_GROUPS = 30
+_ASSUMED_LOSS = 0.25
+_share, _level = between(0, 1), between(0, 1)
 _KNOWN = GATES["cpg_opcc"]
 
 
-class PolicyComparison:
+def _confidence(value: Any) -> float:
+    """Parse a level, which was the method once."""
+    if value in _METHODS:
+        raise ArgumentTypeError(
+            f"it is the level of the intervals, as in every gate. Write "
+            f'confidence_method="{value}".'
+        )
+    return _level(value)
+
+
+class PolicyComparison(CriteriaKind[ComparisonResult]):
     """How often a model is wrong about the better of two policies, and whether it knows when."""
 
-    marker, fixture, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.help
+    marker, help = _KNOWN.marker, _KNOWN.help
     example = 'queries="queries.npz"'
     wanted_model = "several in one: members = E, and step or rollout"
     resumes = True
+    # Of a few queries nothing can be said, and all are asked soon.
+    has_smoke_test = None
     arguments = (
         Argument("queries", as_given, REQUIRED, help="a file, or PolicyQueries"),
         Argument("terminated", as_given, help="where episodes end: observations [B, O] to bool"),
-        Argument("confidence", one_of("pci", "ev", "u-pci"), "pci", help="how sure an answer is"),
+        Argument("confidence_method", one_of(*_METHODS), "pci", help="how sure an answer is"),
         Argument("min_auroc", _share, 0.6, help="how well confidence tells right from wrong"),
         Argument("max_risk", _share, 0.05, help="the share of wrong ones among the surest"),
         Argument("min_coverage", _share, 0.5, help="the share of all that the surest are"),
         Argument("max_loss", _share, help="the share of wrong answers among all"),
-        Argument("min_queries", whole(20), 200, help="fewer queries are an error"),
-        Argument("resamples", whole(100, 100_000), 1000, help="of the queries, for every interval"),
-        Argument("level", None, option="confidence", help="of the intervals"),
         of_option("seed"),
+        Argument(
+            "confidence",
+            _confidence,
+            USUAL_LEVEL,
+            option="confidence",
+            help="level of the intervals",
+        ),
     )
-
-    labels = MappingProxyType(LABELS)
-    result = ComparisonResult
-    parse = staticmethod(spec_of)
-    judge = staticmethod(ruling_of)
-    card = staticmethod(card_of)
-    alarm = staticmethod(alarm_of)
-    cost = staticmethod(cost_of)
-    forecast = staticmethod(forecast_of)
+    labels = MappingProxyType(
+        {
+            "KNOWS ITS LIMITS": Severity.GOOD,
+            "INCONCLUSIVE": Severity.UNSURE,
+            "OVERCONFIDENT": Severity.BAD,
+            "UNINFORMED": Severity.BAD,
+            "BROKEN": Severity.BROKEN,
+        }
+    )
+    words = WORDS
+    result, entry_type = ComparisonResult, KeptAnswers
+    shown = shown
     entry = staticmethod(KeptAnswers.of)
-    read_entry = staticmethod(reading(KeptAnswers))
-    compare = staticmethod(compare)
+
+    def parse(self, asked: Asked) -> Spec:
+        """Return what a test asks for.
+
+        Raises ValueError or CpgError when there are no such queries, too few of them, or all have
+        one start or one answer.
+        """
+        values = asked.values
+        queries = _queries_at(values["queries"])
+        is_file = queries is not values["queries"]
+        name = Path(values["queries"]).name if is_file else queries.environment
+        if values["terminated"] is not None:
+            queries = replace(queries, terminated=values["terminated"])
+        elif is_file and queries.environment in _ENDING:
+            raise ValueError(
+                f"queries: {name} is about {queries.environment}, whose episodes end where it "
+                f"falls, and no file says so: write terminated=..., as in "
+                f"examples/experiments/opcc/worlds.py"
+            )
+        _check_queries(queries, name)
+        level = asked.shared(values["confidence"])
+        for limit, count in (("max_loss", 1.0), ("max_risk", values["min_coverage"])):
+            _check_can_be_missed(limit, values[limit], len(queries) * count, level)
+        return Spec(
+            name=name,
+            queries=queries,
+            criteria=Criteria(
+                confidence=values["confidence_method"],
+                min_auroc=values["min_auroc"],
+                max_risk=values["max_risk"],
+                min_coverage=values["min_coverage"],
+                max_loss=values["max_loss"],
+                # The far tails that a large family judges by need more of them.
+                resamples=max(_RESAMPLES, round(2 * _BEYOND_AN_END / (1 - level))),
+                level=level,
+                family_size=asked.family_size,
+                seed=values["seed"],
+            ),
+        )
 
     def measure(self, spec: Spec, model: Any, run: Run) -> ComparisonResult:
         """Ask the model every query, and grade its answers."""
@@ -70,4 +140,224 @@ class PolicyComparison:
             training_data=run.given["training_data"],
             progress=run.progress,
             execution=run.execution,
+        )
+
+    def criteria(self, result: ComparisonResult) -> list[Criterion]:
+        """Return what is asked of a result, and how it stands to each."""
+        asked, loss, p_values = result.criteria, result.loss, result.grades.p_values
+        trivial, most = result.trivial_loss, result.criteria.max_loss
+        # What is never right where a trivial answer is wrong, is no better for sure. The trivial
+        # loss is of the same queries: it has luck of its own, which their difference knows.
+        behind = result.grades.behind
+        is_missed = behind.low >= 0 or result.grades.beyond == 0
+        is_met = loss.high < trivial and behind.high < 0 and not is_missed
+        criteria = [
+            Criterion(
+                title="loss",
+                bound=trivial,
+                needed=f"< {trivial:.3f}",
+                found=loss,
+                standing=Standing.of(is_met=is_met, is_missed=is_missed),
+                label="UNINFORMED",
+                p_value=p_values["loss"],
+            )
+        ]
+        if most is not None:
+            criteria.append(
+                Criterion(
+                    title="loss, max_loss",
+                    bound=most,
+                    needed=f"<={most:.3f}",
+                    found=loss,
+                    standing=Standing.of(is_met=loss.high <= most, is_missed=loss.low > most),
+                    label="UNINFORMED",
+                    p_value=p_values["max_loss"],
+                )
+            )
+        auroc = result.auroc
+        if auroc is not None:
+            criteria.append(
+                Criterion(
+                    title="AUROC",
+                    bound=asked.min_auroc,
+                    needed=f">= {asked.min_auroc:.2f}",
+                    found=auroc,
+                    standing=Standing.of(
+                        is_met=auroc.low >= asked.min_auroc, is_missed=auroc.high < asked.min_auroc
+                    ),
+                    label="OVERCONFIDENT",
+                    p_value=p_values["auroc"],
+                )
+            )
+        # The share that may be answered at max_risk is a maximum over thresholds, which jumps: what
+        # is judged is the risk of the share that is asked for, no larger where that one is.
+        surest = result.surest_loss
+        criteria.append(
+            Criterion(
+                title=f"surest {100 * asked.min_coverage:.3g} %",
+                bound=asked.max_risk,
+                needed=f"<={asked.max_risk:.3f}",
+                found=surest,
+                standing=Standing.of(
+                    is_met=surest.high <= asked.max_risk, is_missed=surest.low > asked.max_risk
+                ),
+                label="OVERCONFIDENT",
+                p_value=p_values["coverage_at_risk"],
+            )
+        )
+        return criteria
+
+    def check(self, result: ComparisonResult) -> str:  # noqa: ARG002
+        """Return nothing: it has no check in place of a gate."""
+        return ""
+
+    def level(self, result: ComparisonResult) -> float:
+        """Return the level of a result's intervals."""
+        return result.criteria.level
+
+    def blindness(self, result: ComparisonResult) -> None:
+        """Return nothing: what a trivial answer would say is a criterion."""
+
+    def label(self, result: ComparisonResult) -> str:
+        """Return the gate's word for a result."""
+        label = super().label(result)
+        # A model that answers no better than none has no confidence worth a word.
+        is_trivial = result.loss.estimate >= result.trivial_loss
+        return "UNINFORMED" if label == "OVERCONFIDENT" and is_trivial else label
+
+    def doubt(self, result: ComparisonResult) -> str | None:
+        """Return that few starts have intervals that are too short."""
+        if result.design.groups >= _FEWEST_GROUPS:
+            return None
+        return (
+            f"the queries have {result.design.groups} starts, and intervals from fewer than "
+            f"{_FEWEST_GROUPS} are too short"
+        )
+
+    def changed(self, then: KeptAnswers, now: KeptAnswers, result: ComparisonResult) -> Drift:
+        """Compare query by query: the loss and the AUROC."""
+        was, pairs = then.wrong.count("1"), [*zip(then.wrong, now.wrong, strict=True)]
+        worse = tuple(query for query, pair in enumerate(pairs) if pair == ("0", "1"))
+        label, text, added = _evidence(then, now, result)
+        return Drift(
+            label=label,
+            text=f"{was} -> {result.wrong_count} of {len(result)} wrong, {text}",
+            then={"loss": was / len(result)},
+            worse=worse,
+            lost=len(worse),
+            gained=pairs.count(("1", "0")),
+            interval=added,
+        )
+
+    def differences(self, then: KeptAnswers, now: KeptAnswers) -> Iterator[str]:
+        """Yield what is not as it was in the accepted run, and not the model."""
+        if then.method != now.method:
+            yield f"confidence {then.method} -> {now.method}"
+        if then.digest != now.digest:
+            yield f"other queries, {then.queries} -> {now.queries}"
+
+    def followed(self, entry: KeptAnswers) -> str:
+        """Return the number of wrong answers."""
+        return str(entry.wrong.count("1"))
+
+    def from_to(self, then: KeptAnswers, now: KeptAnswers) -> str:  # noqa: ARG002
+        """Return how many were wrong."""
+        return f"{self.followed(then)} of {len(then.wrong)} wrong"
+
+    def expected(
+        self,
+        spec: Spec,
+        task: None,  # noqa: ARG002
+        accepted: KeptAnswers | None,
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return the number of queries and steps, and how sure the loss will be."""
+        queries, loss, assumed = len(spec.queries), _ASSUMED_LOSS, "?"
+        if accepted is not None:
+            loss, assumed = accepted.wrong.count("1") / len(accepted.wrong), ""
+        interval = wilson_interval(round(loss * queries), queries, level=spec.criteria.level)
+        cells = {
+            "queries": str(queries),
+            "steps": str(2 * int(spec.queries.horizons.sum())),
+            "loss": f"{loss:.2f}{assumed}",
+            "+-": f"{(interval.high - interval.low) / 2:.3f}",
+        }
+        return cells, (
+            "steps: imagined by each member of the ensemble; +-: half of the interval of the loss, "
+            "if every query is from a start of its own",
+            *(["? loss assumed: nothing was accepted yet"] if assumed else []),
+        )
+
+
+def _evidence(
+    then: KeptAnswers, now: KeptAnswers, result: ComparisonResult
+) -> tuple[Label, str, Interval | None]:
+    """Return what two results say, and the loss that was added."""
+    if (then.wrong, then.levels) == (now.wrong, now.levels):
+        return Label.UNCHANGED, "the same answers, in the same order of confidence", None
+    asked = result.criteria
+    sampled = sampled_differences(
+        result.graded,
+        then.graded(result),
+        rng=np.random.default_rng(asked.seed),
+        resamples=asked.resamples,
+    )
+    # Loss and AUROC are two chances to differ.
+    level = 1 - (1 - asked.level) / 2
+    changes = {name: one.interval(level) for name, one in sampled.items()}
+    few = min(then.wrong.count("1"), result.wrong_count) < FEWEST_ERRORS
+    loss, auroc = changes["loss"], None if few else changes.get("auroc")
+    text = f"loss {with_ends(loss, '+.3f')}"
+    low, high = loss.low, loss.high
+    if auroc is not None:
+        text += f", AUROC {with_ends(auroc, '+.3f')}"
+        low, high = max(low, -auroc.high), min(high, -auroc.low)
+    return Label.of(low, high, is_same=False), text, loss
+
+
+def _check_can_be_missed(name: str, limit: float | None, answers: float, level: float) -> None:
+    """Raise ValueError for a limit that a model keeps which is wrong in every answer."""
+    surely = wilson_interval(int(answers), int(answers), level=level).low
+    if limit is not None and limit >= surely:
+        raise ValueError(
+            f"{name}={limit:g} is kept by every model: one whose {answers:.0f} answers are all "
+            f"wrong is surely above {surely:.2f} only. Write a limit below that."
+        )
+
+
+def _queries_at(given: Any) -> PolicyQueries:
+    """Return queries as they are, or those of a file; raise CpgError where there is none."""
+    if isinstance(given, PolicyQueries):
+        return given
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+        raise ComponentError(
+            f"queries: need the path of an .npz, or PolicyQueries, got {given!r:.60}"
+        )
+    path = Path(given)
+    if path.suffix != ".npz" and not path.exists():
+        raise ComponentError(
+            f"queries: there is no file {os.fspath(given)!r}. Give the path of an .npz that "
+            f"PolicyQueries.save wrote, or the queries themselves. Published ones, such as "
+            f"'maze-umaze', do not come with the package: examples/experiments/opcc has them."
+        )
+    return PolicyQueries.load(path)
+
+
+def _check_queries(queries: PolicyQueries, name: str) -> None:
+    """Raise ValueError for queries from which nothing can be learned."""
+    if len(queries) < _FEWEST_QUERIES:
+        raise ValueError(
+            f"queries: {name} has {len(queries)} queries, and the intervals of fewer than "
+            f"{_FEWEST_QUERIES} are too wide to judge a model. Give more of them."
+        )
+    if not queries.groups.any():
+        raise ValueError(
+            f"queries: all {len(queries)} queries of {name} begin at one start, and nothing can be "
+            f"said of others. Ask from more starts."
+        )
+    trues = int(queries.labels.sum())
+    if trues in (0, len(queries)):
+        side = "b" if trues else "a"
+        raise ValueError(
+            f"queries: side {side} is better in all {len(queries)} queries of {name}, so that a "
+            f"constant answer is always right. Swap the sides of half of them."
         )

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.episodes.arms import Execution
-from pytest_cpg.gates.policy_comparison.answers import bound_to, frozen_returns, imagined_returns
+from pytest_cpg.gates.policy_comparison.answers import (
+    bound_to,
+    frozen_returns,
+    imagined_returns,
+    spread_over,
+)
 from pytest_cpg.gates.policy_comparison.confidences import compared
-from pytest_cpg.gates.policy_comparison.grading import grade
+from pytest_cpg.gates.policy_comparison.grading import Criteria, grade
 from pytest_cpg.gates.policy_comparison.guards import (
     action_fault,
     clip_fault,
@@ -22,11 +29,22 @@ from pytest_cpg.gates.policy_comparison.guards import (
     one_step_error,
     saturated_fault,
 )
+from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
-from pytest_cpg.gates.policy_comparison.spec import Spec, digest_of, policies_digest
-from pytest_cpg.gates.policy_comparison.spread_answers import spread_over
 from pytest_cpg.gates.rows import Snapshot
 from pytest_cpg.stats import GradedAnswers
+
+# Observations by which a policy is known again.
+_PROBES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What a test asks for; ``name`` is what the queries are called."""
+
+    name: str
+    queries: PolicyQueries
+    criteria: Criteria
 
 
 def measure_comparison(
@@ -120,3 +138,21 @@ def measure_comparison(
 def _shortened(returns: FloatArray) -> FloatArray:
     """Return returns [N] to six digits: a report has thousands of them."""
     return np.array([float(f"{one:.6g}") for one in returns])
+
+
+def digest_of(queries: PolicyQueries) -> str:
+    """Return 16 hexadecimal digits that are others for other queries, or other true returns."""
+    found = hashlib.sha256(f"{queries.environment} {queries.discount!r}".encode())
+    for name in ARRAYS:
+        array = getattr(queries, name)
+        # Accepted results are of queries that had no such array.
+        if array is not None or name != "episodes":
+            found.update(name.encode() if array is None else np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:16]
+
+
+def policies_digest(queries: PolicyQueries) -> str:
+    """Return what tells policies apart: what they do on some observations."""
+    probes = queries.observations_a[:_PROBES]
+    acted = [queries.act(policy, probes) for policy in range(len(queries.policies))]
+    return hashlib.sha256(b"".join(one.tobytes() for one in acted)).hexdigest()

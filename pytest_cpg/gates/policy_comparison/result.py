@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
-from pytest_cpg.gates.policy_comparison.grading import Grades
-from pytest_cpg.gates.policy_comparison.spec import Criteria
+from pytest_cpg.gates.policy_comparison.grading import Criteria, Grades
 from pytest_cpg.stats import GradedAnswers, Interval
+from pytest_cpg.stats.coverage_curves import levels
 
+_OUTCOMES = re.compile("[01]+")
 FEWEST_ERRORS = 10
 """Of fewer wrong answers nobody can say whether confidence tells them from the right ones."""
 
@@ -164,3 +166,54 @@ class ComparisonResult:
         wrong, stakes = np.flatnonzero(self.wrong), np.abs(self.returns_b - self.returns_a)
         order = np.lexsort((-stakes[wrong], -self.confidences[wrong]))
         return tuple(wrong[order].tolist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptAnswers:
+    """The answers that were accepted last.
+
+    Attributes
+    ----------
+    queries, digest : str
+        What they are called; of the queries and their true returns.
+    method : str
+        Of the confidences.
+    wrong : str
+        ``"1"`` for each wrong answer, in the order of the queries.
+    levels : tuple of int
+        Rank of each confidence, 0 for the surest; equal ones share theirs. Digits enough to tell
+        those near 1 apart would fill the file.
+    """
+
+    queries: str
+    digest: str
+    method: str
+    wrong: str
+    levels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not _OUTCOMES.fullmatch(self.wrong):
+            raise ValueError(f"need a 0 or 1 for each answer, got {self.wrong!r:.40}")
+        if len(self.levels) != len(self.wrong):
+            raise ValueError(
+                f"need a level for each of {len(self.wrong)} answers, got {len(self.levels)}"
+            )
+
+    @classmethod
+    def of(cls, result: ComparisonResult) -> KeptAnswers:
+        """Return what is kept of a result."""
+        return cls(
+            queries=result.design.name,
+            digest=result.design.digest,
+            method=result.criteria.confidence,
+            wrong="".join("01"[one] for one in result.wrong.tolist()),
+            levels=tuple(levels(result.graded.confidences).tolist()),
+        )
+
+    def graded(self, result: ComparisonResult) -> GradedAnswers:
+        """Return the answers, grouped as those of a result to the same queries."""
+        return GradedAnswers(
+            wrong=np.array([one == "1" for one in self.wrong]),
+            confidences=-np.array(self.levels),
+            groups=result.groups,
+        )

@@ -1,0 +1,391 @@
+"""Criteria: kinds of gate that ask some numbers of a model, each beside a limit.
+
+Of a kind's `measure` and `criteria`, `CriteriaKind` makes all that a gate has: ruling, card,
+baseline, forecast, smoke test, A/A check and its share in the error rate of all gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray
+from pytest_cpg.gates.arguments import REQUIRED, Argument, name, of_option
+from pytest_cpg.gates.card import (
+    AA_CHECK,
+    SMOKE_TEST,
+    Card,
+    Effect,
+    Ruling,
+    Severity,
+    Table,
+    numbers_of,
+)
+from pytest_cpg.gates.criterion import Blindness, Criterion, Standing, Words
+from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.kept import read_cost, reading
+from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, MaxVerdict, Run, worst_of
+from pytest_cpg.gates.notation import duration, percentage, with_ends
+from pytest_cpg.stats import Interval
+from pytest_cpg.stats.returns import paired_mean_interval
+from pytest_cpg.world_models import AA_MODEL
+
+R = TypeVar("R")
+# Of fewer questions that two results share, a change says nothing.
+_FEWEST_PAIRS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a kind by criteria found, and all that it is judged by.
+
+    Attributes
+    ----------
+    size : str
+        On how much, as "500 steps".
+    paired : mapping
+        Criterion to one number for each question, larger for worse answers: results with the same
+        questions are compared one by one.
+    blind : str
+        Why the gate could not have failed, in a sentence; empty where it could.
+    faults : tuple of str
+        Why model or setup are broken; of such a model nothing else is said.
+    conditions : mapping
+        What the marker said; results under other conditions are not compared.
+    check : str
+        What was run in place of a gate, as of a `Ruling`.
+    """
+
+    criteria: tuple[Criterion, ...]
+    size: str
+    paired: Mapping[str, FloatArray] = field(default_factory=dict)
+    blind: str = ""
+    faults: tuple[str, ...] = ()
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    check: str = ""
+    level: float = 0.95
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What is kept of an accepted result."""
+
+    conditions: Mapping[str, str]
+    found: Mapping[str, Interval]
+    paired: Mapping[str, FloatArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the last run took, for each of what the gate's size is counted in."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if self.seconds < 0:
+            raise ValueError(f"no such cost: {self}")
+
+
+class CriteriaKind(Generic[R]):
+    """A kind of gate by criteria: give it a marker, a help line, `measure`, and `criteria`.
+
+    What has another result than `Findings` gives its own ``result``, `faults` and `check`, and what
+    it keeps and shows. All else may be overridden, too.
+
+    Attributes
+    ----------
+    own : tuple of Argument
+        What the marker takes beside the task, the seed and the level.
+    labels : mapping
+        Best first; GOOD, UNSURE and BAD have one each at least.
+    words : mapping
+        What labels mean.
+    unit : str
+        What the first criterion is counted in or by, as "of states".
+    """
+
+    marker: str
+    help: str
+    own: Sequence[Argument] = ()
+    labels: Mapping[str, Severity] = {
+        "WITHIN LIMITS": Severity.GOOD,
+        "UNCLEAR": Severity.UNSURE,
+        "BEYOND LIMITS": Severity.BAD,
+        "BROKEN": Severity.BROKEN,
+    }
+    words: Mapping[str, Words] = {}
+    unit = ""
+    result: Any = Findings
+    entry_type: type = Kept
+    has_smoke_test: Literal[True] | None = True
+
+    @property
+    def fixture(self) -> str:
+        """Named as the marker is."""
+        return self.marker
+
+    @property
+    def arguments(self) -> Sequence[Argument]:
+        """What the marker takes."""
+        task = Argument("task", name, REQUIRED, help="the name of a task")
+        return (task, *self.own, of_option("seed"), of_option("confidence"))
+
+    def parse(self, asked: Asked) -> Any:
+        """Return the arguments as they are."""
+        return asked
+
+    def measure(self, spec: Any, model: Any, run: Run) -> R:
+        """Measure a model: a `Findings`, such as `findings` makes."""
+        raise NotImplementedError(f"{type(self).__name__} has no measure(spec, model, run)")
+
+    def findings(
+        self, asked: Asked, run: Run, criteria: Iterable[Criterion], *, size: str, **more: Any
+    ) -> Any:
+        """Return what was found of a model, under the conditions that were asked for."""
+        is_aa = asked.values["model"] == AA_MODEL
+        return Findings(
+            criteria=tuple(criteria),
+            size=size,
+            conditions=self.said(asked, but=("confidence",)),
+            check=SMOKE_TEST if asked.is_smoke else AA_CHECK if is_aa else "",
+            level=asked.shared(asked.values["confidence"]),
+            seconds=run.seconds,
+            **more,
+        )
+
+    def said(self, asked: Asked, *, but: tuple[str, ...]) -> dict[str, str]:
+        """Return what the marker says, as text."""
+        return {
+            one.name: str(asked.values[one.name]) for one in self.arguments if one.name not in but
+        }
+
+    def criteria(self, result: R) -> Sequence[Criterion]:
+        """Return what is asked of a result, and how it stands to each."""
+        found: Sequence[Criterion] = getattr(result, "criteria")  # noqa: B009
+        return found
+
+    def faults(self, result: Any) -> Sequence[str]:
+        """Return why model or setup are broken."""
+        return tuple(result.faults)
+
+    def check(self, result: Any) -> str:
+        """Return what was run in place of a gate."""
+        return str(result.check)
+
+    def level(self, result: Any) -> float:
+        """Return the level of a result's intervals."""
+        return float(result.level)
+
+    def blindness(self, result: Any) -> Blindness | None:
+        """Return why a result says nothing of the model; None where it does, or fails anyway."""
+        if not result.blind or self.labels[self.label(result)] >= Severity.BLIND:
+            return None
+        return Blindness(brief="any model would have passed", reason=result.blind)
+
+    def doubt(self, result: R) -> str | None:  # noqa: ARG002
+        """Return why a verdict that may pass is not sure."""
+        return None
+
+    def word(self, severity: Severity) -> str:
+        """Return the kind's first label that is as bad."""
+        return worst_of(severity, self.labels).label
+
+    def label(self, result: R) -> str:
+        """Return the kind's word for a result; of what is missed, the first says it."""
+        if self.faults(result):
+            return self.word(Severity.BROKEN)
+        standings = {one.standing: one for one in reversed(self.criteria(result))}
+        if Standing.MISSED in standings:
+            return standings[Standing.MISSED].label or self.word(Severity.BAD)
+        return self.word(Severity.UNSURE if Standing.OPEN in standings else Severity.GOOD)
+
+    def judge(self, result: R, max_verdict: MaxVerdict | None = None) -> Ruling:
+        """Return what a result says to a test that accepts no verdict worse than this one.
+
+        By default one that accepts what is not sure, as a marker does.
+        """
+        faults, check, label = self.faults(result), self.check(result), self.label(result)
+        if check and not faults:
+            return Ruling(label=self.word(Severity.UNSURE), severity=Severity.GOOD, check=check)
+        blind = self.blindness(result)
+        severity = Severity.BLIND if blind else self.labels[label]
+        is_accepted = max_verdict is not None and severity <= max_verdict.severity
+        reason = None if is_accepted or blind is None else blind.reason
+        return Ruling(
+            label=label,
+            severity=severity,
+            reason=faults[0] if faults else reason,
+            doubt=self.doubt(result),
+            check=check,
+        )
+
+    def alarm(self, result: R) -> Alarm:
+        """Return what a result brings to the family of all gates.
+
+        The rate is of a model that only just meets one criterion, and the others with room to
+        spare.
+        """
+        p_values = [one.p_value for one in self.criteria(result)] or [1.0]
+        return Alarm(
+            p_value=lambda: min(1.0, len(p_values) * min(p_values)),
+            rate=(1 - self.level(result)) / 2,
+            is_settled=self.label(result) != self.word(Severity.UNSURE),
+        )
+
+    def card(
+        self,
+        result: R,
+        max_verdict: MaxVerdict | None = None,  # noqa: ARG002
+        *,
+        model: str = "",
+    ) -> Card:
+        """Return the card of a result; ``model`` is its name, and may be empty."""
+        label, blind = self.label(result), self.blindness(result)
+        words = self.words.get(label, Words(""))
+        usual: dict[str, Any] = {
+            "gist": words.gist,
+            "meaning": tuple(self.faults(result)) or (words.meaning,),
+            "advice": (words.advice,),
+        }
+        usual |= self.shown(result, model)
+        if blind is not None:
+            # The ruling says why, and no more is known.
+            usual |= {"meaning": (), "advice": (blind.advice,), "brief": blind.brief}
+        for told in ("meaning", "advice"):
+            usual[told] = tuple(filter(None, usual[told]))
+        return Card(**usual)
+
+    def shown(self, result: Any, model: str) -> dict[str, Any]:
+        """Return what the card of a result has beside the words of its label."""
+        criteria = self.criteria(result)
+        first = criteria[0]
+        return {
+            "headline": f"{first.title} {with_ends(first.found)}, needed {first.needed}",
+            "size": result.size,
+            "cells": {one.title: f"{one.found.estimate:.3g}" for one in criteria},
+            "table": self.table(result, name=model or "learned", form=".3g"),
+            "effect": Effect(found=first.found, unit=self.unit, is_share=False, margin=first.bound),
+            "numbers": numbers_of({one.title.replace(" ", "_"): one.found for one in criteria}),
+        }
+
+    def table(
+        self, result: R, *, name: str, form: str, number: str = "found", **more: Any
+    ) -> Table:
+        """Return the table of a result's criteria, numbers in this form and under that heading."""
+        columns = (number, f"{percentage(self.level(result))} CI", "needed", "met")
+        rows = (*(one.row(form) for one in self.criteria(result)), *more.pop("beside", ()))
+        return Table(name=name, columns=columns, rows=rows, **more)
+
+    def entry(self, result: Any) -> Any:
+        """Return what is kept of an accepted result."""
+        found = {one.title: one.found for one in self.criteria(result)}
+        return Kept(conditions=result.conditions, found=found, paired=result.paired)
+
+    @property
+    def read_entry(self) -> Any:
+        """What reads an entry from plain values."""
+        return reading(self.entry_type)
+
+    def compare(self, accepted: Any, result: R) -> Drift:
+        """Compare a result with the one that was accepted.
+
+        - NEW: there is none.
+        - INCOMPARABLE: something else was asked, or nothing is common.
+        - UNCHANGED: the same numbers.
+        - REGRESSED, IMPROVED: a number differs by more than chance explains, of several each at its
+          share of ``1 - level``; worse in one of them is worse.
+        - UNRESOLVED: there is a difference, and chance explains it.
+        """
+        now = self.entry(result)
+        if accepted is None:
+            return Drift.new(now=self.followed(now))
+        differs = tuple(self.differences(accepted, now))
+        found = None if differs else self.changed(accepted, now, result)
+        if found is None:
+            why = ", ".join(differs) or "fewer than two common episodes"
+            text = f"{self.from_to(accepted, now)}; {why}"
+            found = Drift(label=Label.INCOMPARABLE, text=text, differs=differs)
+        return replace(found, was=self.followed(accepted), now=self.followed(now))
+
+    def differences(self, then: Any, now: Any) -> Iterator[str]:
+        """Yield what is not as it was in the accepted run, and not the model."""
+        for one, value in now.conditions.items():
+            if then.conditions.get(one) != value:
+                yield f"{one} {then.conditions.get(one)} -> {value}"
+        if then.found.keys() != now.found.keys():
+            yield "other numbers were asked"
+
+    def followed(self, entry: Any) -> str:
+        """Return the first number of an entry, as a table has it."""
+        first = next(iter(entry.found.values()))
+        return f"{first.estimate:.3g}"
+
+    def from_to(self, then: Any, now: Any) -> str:
+        """Return how the first number of one entry became that of the other."""
+        title = next(iter(now.found))
+        return f"{title} {self.followed(then)} -> {self.followed(now)}"
+
+    def changed(self, then: Any, now: Any, result: R) -> Drift | None:
+        """Return what became of numbers that were asked for alike; None where nothing is common.
+
+        Question by question where both have the same ones, else by intervals that lie apart.
+        """
+        level = 1 - (1 - self.level(result)) / len(now.found)
+        worse = [self._worse(one, then, now, level) for one in self.criteria(result)]
+        low, high = max(one.low for one in worse), min(one.high for one in worse)
+        is_same = all(np.array_equal(then.paired[one], now.paired[one]) for one in now.paired)
+        is_same &= then.found == now.found
+        return Drift(
+            label=Label.of(low, high, is_same=is_same),
+            text=self.from_to(then, now),
+            interval=worse[0],
+        )
+
+    def _worse(self, asked: Criterion, then: Any, now: Any, level: float) -> Interval:
+        """Return by how much a number got worse."""
+        title = asked.title
+        pairs = [one.paired.get(title, np.zeros(0)) for one in (now, then)]
+        if len(pairs[0]) == len(pairs[1]) >= _FEWEST_PAIRS:
+            return paired_mean_interval(*pairs, level=level)
+        old, new = then.found[title], now.found[title]
+        if asked.is_floor:
+            old, new = new, old
+        return Interval(
+            estimate=new.estimate - old.estimate,
+            low=new.low - old.high,
+            high=new.high - old.low,
+            level=level,
+            method="intervals apart",
+        )
+
+    def cost(self, result: Any) -> Cost:
+        """Return what a forecast needs to know of the last run."""
+        return Cost(seconds=result.seconds)
+
+    def forecast(
+        self, spec: Any, task: Any, *, cost: Mapping[str, Any] | None, accepted: Any
+    ) -> ForecastLine:
+        """Return what a gate will ask, and what it costs."""
+        known = read_cost(Cost, cost)
+        seconds = None if known is None else known.seconds * self.amount(spec, task)
+        cells, notes = self.expected(spec, task, accepted)
+        return ForecastLine(
+            cells={**cells, "time": duration(seconds)}, notes=notes, seconds=seconds
+        )
+
+    def amount(self, spec: Any, task: Any) -> int:  # noqa: ARG002
+        """Return how much of what `cost` counts a gate asks."""
+        return 1
+
+    def expected(
+        self,
+        spec: Any,
+        task: Any,  # noqa: ARG002
+        accepted: Any,  # noqa: ARG002
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return the cells of a forecast beside its time, and what a reader has to know of them."""
+        return self.said(spec, but=("task", "seed", "confidence")), ()
