@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
+from pytest_cpg.render.command import main
+
 TIMES = {"seconds", "latency_ms", "cpu_ms", "resumed"}
 
 
@@ -43,3 +45,9 @@ def tell_workers(pytester):
     with (pytester.path / "conftest.py").open("a", encoding="utf-8") as file:
         file.write("\nimport os\n\nos.environ.setdefault('SESSION', str(os.getpid()))\n")
     return "int(os.environ['SESSION'])"
+
+
+def accept_by_force(pytester):
+    """Accept what a session measures, however it ends."""
+    pytester.runpytest("--cpg-json=.cpg/report.json")
+    assert main(["accept", str(pytester.path / ".cpg" / "report.json"), "--force"]) == 0

@@ -10,3 +10,13 @@ ARGUMENTS: Final[dict[str, str]] = {
     "resamples": "Leave it out: 1000 resamples are drawn, and more where many gates need them.",
 }
 """By the name of the marker's argument, whichever kind had it."""
+
+OPTIONS: Final[dict[str, str]] = {
+    "only": 'Type -m "cpg or cpg_opcc or cpg_plan_quality", or the markers that you use.',
+    "skip": 'Type -m "not cpg and not cpg_opcc and not cpg_plan_quality" --cpg-require=0.',
+    "last": "Type --lf for what failed; the summary has the command that settles what is open.",
+    "prune_baseline": "--cpg-update-baseline drops what is gone.",
+    "force": "Type --cpg-json=report.json, and then: pytest-cpg accept report.json --force",
+    "github": "GitHub Actions are detected. GITHUB_ACTIONS=false turns annotations off.",
+}
+"""By the name after --cpg-, with underscores."""

@@ -33,7 +33,7 @@ _BROKEN_OFF = "Attempt 1 did not end with a judged gate; -rR shows how it ended.
 
 _SETUP_ONLY = (
     "--setup-only would run the arms of this gate, and judge nothing. Leave it out, or leave the "
-    "gates out by --cpg-skip."
+    "gates out by -m."
 )
 
 _RERUN = """\

@@ -15,20 +15,14 @@ if TYPE_CHECKING:
 
 # What leaves other options no meaning, which ones, and why: refused wherever they are set.
 _CLASHES = (
-    ("plan", ("update_baseline", "prune_baseline"), "there is nothing to write"),
+    ("plan", ("update_baseline",), "there is nothing to write"),
     ("plan", ("render",), "there is nothing to film"),
     ("quick", ("plan",), "--cpg-plan runs nothing, quick or not"),
     ("quick", ("update_baseline",), "a smoke test is no result to accept"),
     ("quick", ("require",), "a smoke test judges no gate"),
-    ("only", ("skip",), "no test would be left"),
-    ("skip", ("require",), "what is left out cannot be required"),
     ("resume", ("no_cache",), "what is resumed is in the cache"),
     ("resume", ("quick",), "a smoke test is never resumed"),
-    (
-        "replay",
-        ("quick", "plan", "update_baseline", "prune_baseline", "skip", "resume"),
-        "a replay compares nothing",
-    ),
+    ("replay", ("quick", "plan", "update_baseline", "resume"), "a replay compares nothing"),
     ("replay", ("json", "md", "html"), "a replay has no results to write"),
     ("workers", ("cluster",), "episodes run here or there"),
 )
@@ -41,7 +35,7 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
     """
     _check_clashes(config, settings)
     _check_baseline(config, settings)
-    for name in ("quick", "plan", "skip", "last", "replay"):
+    for name in ("quick", "plan", "replay"):
         if name in settings.switches or name in settings.typed:
             check_is_typed(config, flag(name), require=settings.of_session("require"))
     is_distributed = config.getoption("dist", "no") != "no"
@@ -84,11 +78,6 @@ def _check_clashes(config: pytest.Config, settings: Settings) -> None:
                     raise pytest.UsageError(
                         f"{flag(first)} and {flag(other)}: {why}. Leave one of them out."
                     )
-    if "force" in asked and not asked & {"update_baseline", "prune_baseline"}:
-        raise pytest.UsageError(
-            "--cpg-force accepts what is refused otherwise: add --cpg-update-baseline or "
-            "--cpg-prune-baseline"
-        )
 
 
 def check_is_typed(config: pytest.Config, *spellings: str, require: str) -> None:

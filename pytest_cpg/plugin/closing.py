@@ -161,29 +161,24 @@ class Closing:
         return tuple(found)
 
     def _remember(self, ledger: Ledger) -> None:
-        """Keep what every gate cost, for the next --cpg-plan, and said, for --cpg-last."""
+        """Keep what every gate cost, for the next --cpg-plan, and which gates there are."""
         from pytest_cpg.contracts.parts import has
         from pytest_cpg.gates.answer import ask_at_end
         from pytest_cpg.gates.parts import Costs
-        from pytest_cpg.plugin.memory import COSTS, LAST, remember
+        from pytest_cpg.plugin.memory import remember_costs
         from pytest_cpg.report.session import Session
 
         if not self._judges:
             return
-        said = {
-            gate: [judgement.ruling.label for judgement in entry.judgements]
-            for gate, entry in ledger.entries.items()
-            if entry.judgements
-        }
         faults = [*ledger.findings]
         costs = {
             one.name: ask_at_end(faults, one.judgement.kind, "cost", one.judgement.result)
-            for one in Session.of(ledger).comparisons
             if has(one.judgement.kind, Costs)
+            else {}
+            for one in Session.of(ledger).comparisons
         }
         ledger.findings = tuple(faults)
-        remember(self._config, COSTS, costs)
-        remember(self._config, LAST, said)
+        remember_costs(self._config, costs)
 
 
 def hold_status(ledger: Ledger, session: pytest.Session) -> None:

@@ -347,8 +347,6 @@ def follow(config: pytest.Config, options: Mapping[str, Option], collected: Coll
             config.args = [replay.place]
     hooks = GateHooks(config, settings, collected, replay)
     config.pluginmanager.register(hooks, "cpg-session")
-    if {"only", "skip"} & settings.switches or {"last", "replay"} & settings.typed.keys():
-        from pytest_cpg.plugin.selection import Selection
-
-        config.pluginmanager.register(Selection(settings, replay), "cpg-selection")
+    if replay is not None:
+        config.pluginmanager.register(replay, "cpg-replay")
     return hooks

@@ -11,39 +11,38 @@ from typing import Any
 
 import pytest
 
-# Verdicts of every gate when it last ran, and what it cost.
-LAST, COSTS = "cpg/last.1", "cpg/costs.1"
+# What every gate cost when it last ran, nothing of one whose kind does not say.
+COSTS = "cpg/costs.1"
 
 
-def remembered(config: pytest.Config, name: str) -> dict[str, Any]:
-    """Return what pytest's cache has of each gate under a name, by gate id."""
+def remembered_costs(config: pytest.Config) -> dict[str, Any]:
+    """Return what pytest's cache has of each gate, by gate id."""
     cache = getattr(config, "cache", None)
-    found = cache.get(name, {}) if cache else _on_disk(config, name)
-    # Whatever else somebody's editor has left; of costs, kinds check what they have to do with.
-    kind = {LAST: list, COSTS: dict}[name]
-    pairs = found.items() if isinstance(found, dict) else ()
-    return {gate: said for gate, said in pairs if isinstance(said, kind)}
+    costs = cache.get(COSTS, {}) if cache else _on_disk(config)
+    # Whatever else somebody's editor has left; kinds check what they have to do with.
+    pairs = costs.items() if isinstance(costs, dict) else ()
+    return {gate: cost for gate, cost in pairs if isinstance(cost, dict)}
 
 
 def had_gates(config: pytest.Config, *kept: str) -> bool:
     """Say whether an earlier session had gates, by what it kept in files or pytest's cache."""
-    return any((config.rootpath / path).exists() for path in kept) or bool(remembered(config, LAST))
+    return any((config.rootpath / path).exists() for path in kept) or bool(remembered_costs(config))
 
 
-def remember(config: pytest.Config, name: str, found: Mapping[str, Any]) -> None:
-    """Add to what pytest's cache has of each gate under a name, where that can be written."""
+def remember_costs(config: pytest.Config, costs: Mapping[str, Any]) -> None:
+    """Add to what pytest's cache has of each gate, where that can be written."""
     cache = getattr(config, "cache", None)
     if cache is None:
         return
     # Pytest's own plugins say that it cannot, and a warning may be an error.
     with warnings.catch_warnings(action="ignore"), suppress(OSError, ValueError):
-        cache.set(name, {**remembered(config, name), **found})
+        cache.set(COSTS, {**remembered_costs(config), **costs})
 
 
-def _on_disk(config: pytest.Config, name: str) -> Any:
-    """Return what is under a name where there is no cache yet: until conftest files are loaded."""
+def _on_disk(config: pytest.Config) -> Any:
+    """Return the costs where there is no cache yet: until conftest files are loaded."""
     # A project without a cache has no folder for it, either.
     with suppress(OSError, ValueError):
         folder = config.rootpath / os.path.expandvars(config.getini("cache_dir"))
-        return json.loads((folder / "v" / name).read_text(encoding="utf-8"))
+        return json.loads((folder / "v" / COSTS).read_text(encoding="utf-8"))
     return {}

@@ -78,15 +78,6 @@ OPTIONS = (
         f"names (default {HISTORY}, to which each session adds)",
     ),
     _OfSession(
-        "github",
-        parser("one_of", "auto", "off"),
-        "string",
-        "auto",
-        "MODE",
-        "in GitHub Actions annotate failing gates and add to the summary of the job (auto, "
-        "default), or not (off)",
-    ),
-    _OfSession(
         "budget",
         parser("seconds"),
         "float",
@@ -113,15 +104,6 @@ OPTIONS = (
         "run parts of each gate on the dask cluster of this scheduler (extra cluster)",
     ),
     _OfSession(
-        "last",
-        parser("one_of", "inconclusive", "bad"),
-        "string",
-        "",
-        "VERDICT",
-        "run only gates whose last verdict here was inconclusive, or bad (any worse verdict)",
-        is_for_one_run=True,
-    ),
-    _OfSession(
         "replay",
         parser("path"),
         "string",
@@ -145,8 +127,7 @@ OPTIONS = (
 # What is asked of one run only, and so on the command line only.
 SWITCHES = {
     "plan": "say what every collected gate could find and how long it takes; run nothing",
-    "update_baseline": "accept the results of this run into the baseline file",
-    "prune_baseline": "drop gates from the baseline file that are no longer collected",
+    "update_baseline": "accept the results of this run into the baseline file; drop what is gone",
     "strict": "fail gates that pass with a doubt: with a note in the report, by raw rates that may "
     "hide twice the tolerance, or as an expected failure without a verdict; also cpg_strict in the "
     "ini file",
@@ -156,9 +137,6 @@ SWITCHES = {
     "not run again, if task, planner, queries and model are the same",
     "render": "film lost episodes, both arms side by side, into .cpg/lost: those that are "
     "replayed, or the first three of every gate that fails (extra render)",
-    "only": "run gates alone",
-    "skip": "run everything but gates",
-    "force": "update the baseline although a gate failed, the tree is dirty, or this is CI",
 }
 
 # What is said once for a project.

@@ -121,8 +121,7 @@ class SessionOutputs:
 
     @property
     def _is_in_github(self) -> bool:
-        is_wanted = self._settings.of_session("github") == "auto"
-        return is_wanted and os.environ.get("GITHUB_ACTIONS") == "true"
+        return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def path_of(config: pytest.Config, settings: Settings, name: str) -> Path | None:

@@ -28,9 +28,13 @@ from pytest_cpg.gates.strip import Strip
 from pytest_cpg.machine.files import FileError, ignore_in_git
 from pytest_cpg.plugin.attempt import ATTEMPT
 from pytest_cpg.plugin.invocation import lead_to, node_from_here, path_from_here, program_of
+from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.kinds import KINDS
+from pytest_cpg.plugin.width import width_of
 from pytest_cpg.render import films
+from pytest_cpg.render.failure import run_of
 from pytest_cpg.render.replay import replay_lines
+from pytest_cpg.render.section import broken_section, text_of
 from pytest_cpg.report import lost_episodes
 from pytest_cpg.report.lost_episodes import LostEpisodes
 
@@ -92,11 +96,6 @@ def keep_broken(
 
     ``deciding`` is what was typed and has a part in how a gate ends.
     """
-    from pytest_cpg.plugin.item import gate_id
-    from pytest_cpg.plugin.width import width_of
-    from pytest_cpg.render.failure import run_of
-    from pytest_cpg.render.section import broken_section, text_of
-
     attempt, config, kind = item.stash[ATTEMPT], item.config, gate.kind
     program = program_of(config)
     again, typed = "Run it again:", run_of(program, node_from_here(config, item.nodeid), deciding)
@@ -241,8 +240,23 @@ class SessionReplay:
         file, colons, name = self.lost.nodeid.partition("::")
         return f"{path_from_here(self._config, root / file)}{colons}{name}"
 
-    def refuse_unfound(self) -> NoReturn:
-        """Raise UsageError where the gate was not collected."""
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Deselect all tests but the gate's; raise UsageError where it was not collected."""
+        kept = [item for item in items if self._is_of(item)]
+        if not kept and not config.option.collectonly:
+            self._refuse_unfound()
+        if left := [item for item in items if item not in kept]:
+            config.hook.pytest_deselected(items=left)
+            items[:] = kept
+
+    def _is_of(self, item: pytest.Item) -> bool:
+        kinds = item.config.stash[KINDS].of(item)
+        is_its_kind = any(kind.marker == self.lost.kind for kind in kinds)
+        return is_its_kind and gate_id(item) == self.lost.gate
+
+    def _refuse_unfound(self) -> NoReturn:
         raise pytest.UsageError(
             f"no gate {self.lost.gate!r} was collected, whose lost episodes {self._path} holds. "
             f"Type: {program_of(self._config)} {shlex.quote(self._test)} "

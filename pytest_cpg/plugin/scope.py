@@ -62,8 +62,7 @@ class SessionScope:
         """How many gates have to be judged, ``"all"`` or a number; empty for none."""
         required = self._settings.of_session("require")
         if "require" not in self._settings.typed:
-            is_cut = {"last", "replay"} & self._settings.typed.keys()
-            if is_cut or {"skip", "quick"} & self._settings.switches:
+            if "replay" in self._settings.typed or "quick" in self._settings.switches:
                 return ""
             if self.is_in_ci:
                 required = required or "all"

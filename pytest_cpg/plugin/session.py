@@ -221,11 +221,11 @@ class GateSession:
         from pytest_cpg.contracts import CpgError
         from pytest_cpg.gates.answer import ask_at_end
         from pytest_cpg.gates.kept import entry_for
-        from pytest_cpg.plugin.memory import COSTS, remembered
+        from pytest_cpg.plugin.memory import remembered_costs
         from pytest_cpg.plugin.support import check_supports
         from pytest_cpg.render.forecasts import forecast_table
 
-        costs, config = remembered(self._config, COSTS), self._config
+        costs, config = remembered_costs(self._config), self._config
         forecasts: dict[str, ForecastLine] = {}
         faults: list[Finding] = []
         try:
@@ -240,7 +240,7 @@ class GateSession:
                     "forecast",
                     gate.spec,
                     self.runs.task(gate.task) if gate.task else None,
-                    cost=costs.get(name),
+                    cost=costs.get(name) or None,
                     accepted=entry_for(kind, accepted.gates.get(name)) if accepted else None,
                 )
                 if forecast is not None:

@@ -39,9 +39,9 @@ class SessionBaseline:
     @property
     def is_used(self) -> bool:
         """Whether the session has to do with it at all."""
-        is_asked = {"update_baseline", "prune_baseline"} & self._settings.switches
+        is_updated = "update_baseline" in self._settings.switches
         is_compared = self._settings.of_session("drift") != "off" or self._scope.required == "all"
-        return bool(is_asked) or self.is_corrected or is_compared
+        return is_updated or self.is_corrected or is_compared
 
     @property
     def family_size(self) -> int:

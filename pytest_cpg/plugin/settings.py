@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pytest_cpg.gates import PREFIX
+from pytest_cpg.gates import PREFIX, left_out
 from pytest_cpg.gates.arguments import COMMON
 from pytest_cpg.gates.options import Option
 from pytest_cpg.plugin.options import INI_SWITCHES, OPTIONS, SWITCHES, flag
@@ -108,8 +108,14 @@ def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
 
     # What all begin with tells none from another.
     known = [flag(name).removeprefix("--cpg-") for name in (*SWITCHES, *options)]
-    found = {one: nearest(one.removeprefix("--cpg-"), known) for one in typed}
-    raise pytest.UsageError(*(_names_none(one, "--cpg-", close) for one, close in found.items()))
+    rests = {word: word.removeprefix("--cpg-") for word in typed}
+    raise pytest.UsageError(
+        *(
+            _left_out(word, rest.replace("-", "_"))
+            or _names_none(word, "--cpg-", nearest(rest, known))
+            for word, rest in rests.items()
+        )
+    )
 
 
 def check_names(
@@ -135,6 +141,9 @@ def check_names(
     for name, rest in names.items():
         if rest in known:
             continue
+        if cure := _left_out(f"{name} {place}", rest.lower()):
+            faults.append(cure)
+            continue
         close = nearest(rest, [*known, *typed])
         if close in typed:
             faults.append(f"{name} {place} has no effect. Type {flag(typed[close])}.")
@@ -142,6 +151,12 @@ def check_names(
             faults.append(_names_none(f"{name} {place}", prefix, close))
     if faults:
         raise pytest.UsageError(*faults)
+
+
+def _left_out(what: str, name: str) -> str:
+    """Return what to write in place of an option that is no more; empty for any other."""
+    instead = left_out.OPTIONS.get(name)
+    return f"{what} is left out by now. {instead}" if instead else ""
 
 
 def _names_none(what: str, prefix: str, close: str | None) -> str:

@@ -11,6 +11,7 @@ from pytest_cpg.gates.drift import Drift
 from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.session import Row
 
+RERUN = "Rerun this gate"
 _STRICT = (
     "--cpg-strict fails what its verdict would let pass: {doubt}. Mend that, or leave --cpg-strict "
     "(cpg_strict) out."
@@ -160,7 +161,7 @@ def rerun_command(
         marker and the ini file say need not be said again.
     """
     settle = card.settle if ruling.severity is Severity.UNSURE else {}
-    what = "Rerun this gate on new starts" if "seed" in settle else "Rerun this gate"
+    what = f"{RERUN} on new starts" if "seed" in settle else RERUN
     text = run_of(program, node, {**typed, **settle}) + " --cpg-strict" * is_strict
     return Command(what=what, text=text, program=program)
 

@@ -16,7 +16,7 @@ from pytest_cpg.gates.card import NOW, SMOKE_TEST, Card, Severity
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.notation import Names, duration, fitted_names, for_log, found_drop, one_line
 from pytest_cpg.render.columns import aligned
-from pytest_cpg.render.failure import is_blind, is_drifted, label_of, program_in
+from pytest_cpg.render.failure import RERUN, is_blind, is_drifted, label_of, program_in
 from pytest_cpg.render.line import COLOURS, Line, command_lines, sparkline, wrapped
 from pytest_cpg.report.history import History
 from pytest_cpg.report.ledger import Judgement
@@ -438,7 +438,7 @@ def _since(rows: Sequence[_Listed]) -> str:
 def _settle(rows: Sequence[_Listed], width: int) -> list[Line]:
     """Return the one command that settles all gates that are open, where some can be settled.
 
-    It selects them all, and each heeds the options that are for gates like it.
+    Each heeds the options that are for gates like it.
     """
     asked = [row.card.settle for row in rows if row.card and row.card.settle]
     if not asked:
@@ -449,9 +449,21 @@ def _settle(rows: Sequence[_Listed], width: int) -> list[Line]:
         for name in names
     ]
     many = "inconclusive gate" if len(asked) == 1 else f"{len(asked)} inconclusive gates"
-    judged = (row.judgement for row in rows if row.judgement)
-    program = program_in(command for one in judged for command in one.commands)
-    command = f"{program} {shlex.join(['--cpg-last=inconclusive', *options])}"
+    reruns = [
+        command
+        for row in rows
+        if row.card and row.card.settle and row.judgement
+        for command in row.judgement.commands
+        if command.what.startswith(RERUN)
+    ]
+    program = program_in(reruns)
+    tests = [
+        word
+        for command in reruns
+        for word in shlex.split(command.text.removeprefix(program))
+        if not word.startswith("--")
+    ]
+    command = f"{program} {shlex.join([*dict.fromkeys(tests), *options])}"
     typed = command_lines(command, lead="     ", width=width)
     lead = f" Settle the {many}{' on new starts' * ('seed' in names)}:"
     return [Line.of(lead), *(Line.of(line, cyan=True) for line in typed)]

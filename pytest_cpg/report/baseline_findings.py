@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pytest_cpg.report.session import Session
 
 # More results that were accepted are counted: who accepts all of them reads no names.
 _MOST_NAMED = 2
+_FORCE = "--cpg-json=report.json and then pytest-cpg accept report.json --force"
 
 
 def baseline_findings(
@@ -40,7 +41,7 @@ def baseline_findings(
     Parameters
     ----------
     switches : frozenset of str
-        ``"update_baseline"``, ``"prune_baseline"``, ``"force"``.
+        With ``"update_baseline"`` results are accepted, and what is gone is dropped.
     asked : collection of Path or None
         Files and folders that pytest was asked for; None for the whole project.
     is_ignored : callable, optional
@@ -63,16 +64,18 @@ def baseline_findings(
                 kinds,
                 root=root,
                 state=git_state(root, besides=path),
-                is_forced="force" in switches,
                 in_ci=in_ci,
             )
-        if "prune_baseline" in switches:
-            gone = tuple(
+            dropped = [
                 name
                 for name in gone
                 if _is_gone_for_good(name, ledger, root, all_collected=all_collected)
-            )
-            return found + _prune(path, kinds, gone, is_forced="force" in switches, in_ci=in_ci)
+            ]
+            if dropped and not any(finding.fails for finding in found):
+                update(path, lambda now: pruned(now, now.gates.keys() - {*dropped}), kinds)
+                text = f"baseline: {named(dropped)} dropped from {path.name}, as no such test is"
+                found.append(Finding(f"{text} there", answers=True))
+                gone = tuple(name for name in gone if name not in dropped)
     except FileError as error:
         return [Finding(str(error), fails=True)]
     left_out = [gate for gate in missing(baseline, set(ledger.known)) if unseen.get(gate)]
@@ -82,7 +85,7 @@ def baseline_findings(
         found.append(
             Finding(
                 f"baseline: {Label.MISSING}, accepted once and not collected: {named(gone)}; "
-                f"--cpg-prune-baseline drops what is gone for good",
+                f"--cpg-update-baseline drops what is gone for good",
                 fails=missing_fails,
             )
         )
@@ -135,8 +138,8 @@ def accept(
     *,
     root: Path,
     state: GitState,
-    is_forced: bool,
     in_ci: bool,
+    is_forced: bool = False,
 ) -> list[Finding]:
     """Put the results of a session into the baseline, and say what was accepted, or why not.
 
@@ -185,7 +188,7 @@ def accept(
         found.append(
             Finding(
                 f"baseline: {named(refused)} not accepted, as the test did not pass; "
-                f"--cpg-force accepts it all the same",
+                f"{_FORCE} accepts it all the same",
                 fails=True,
             )
         )
@@ -201,20 +204,9 @@ def _many(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} results"
 
 
-def _prune(
-    path: Path, kinds: Kinds, gone: Sequence[str], *, is_forced: bool, in_ci: bool
-) -> list[Finding]:
-    if in_ci and not is_forced:
-        return [_IN_CI]
-    if not gone:
-        return [Finding("baseline: nothing to prune", answers=True)]
-    update(path, lambda baseline: pruned(baseline, set(baseline.gates) - set(gone)), kinds)
-    return [Finding(f"baseline: {named(gone)} dropped from {path.name}", answers=True)]
-
-
 _IN_CI = Finding(
     "baseline: not written, as this is CI, where nobody looks at what is accepted. Write it where "
-    "you can commit it, or use --cpg-force",
+    f"you can commit it, or use {_FORCE}",
     fails=True,
 )
 
@@ -225,7 +217,7 @@ def _refusal(state: GitState, *, in_ci: bool) -> Finding | None:
     if state.dirty:
         return Finding(
             f"baseline: not written, as these are not committed: {named(state.dirty)}. Commit "
-            f"first, or use --cpg-force",
+            f"first, or use {_FORCE}",
             fails=True,
         )
     return None

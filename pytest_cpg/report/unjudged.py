@@ -21,10 +21,7 @@ _DIED = (
     "to have them repeated all the same, set cpg_allow_reruns = true in the ini file."
 )
 _HIDDEN = "passed or was skipped although its gate had failed"
-_ALL_SKIPPED = (
-    "every gate was skipped, and none judged. A job without gates takes --cpg-skip, or "
-    "--cpg-require=0"
-)
+_ALL_SKIPPED = "every gate was skipped, and none judged. A job without gates takes --cpg-require=0"
 _ONLY_CHECKED = (
     'run as an A/A check, and no gate judged a model. Leave --cpg-model=oracle or model="oracle" '
     "out, or add --cpg-require=0"

@@ -234,7 +234,7 @@ def test_an_aa_check_that_is_written_in_a_test_runs_in_ci_beside_others(reposito
 
 def test_an_aa_check_is_no_result_to_accept_or_to_compare(repository):
     repository.makepyfile(gate())
-    accepting = ("--cpg-update-baseline", "--cpg-force")
+    accepting = ("--cpg-update-baseline",)
     result = repository.runpytest("--cpg-model=oracle", *accepting)
     assert result.ret == 1
     assert "not accepted: A/A check, which judges no model" in flat(result)

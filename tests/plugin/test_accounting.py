@@ -8,8 +8,10 @@ from sessions import flat
 from usual_settings import started, usual_settings
 from ways import both_ways, mostly_alone
 
+from pytest_cpg.gates import PREFIX, left_out
 from pytest_cpg.plugin.checks import check_session
 from pytest_cpg.plugin.options import SWITCHES, flag
+from pytest_cpg.plugin.settings import check_names, check_typed
 
 TESTS = """
 import pytest
@@ -207,7 +209,7 @@ def test_accepted_gates_of_ignored_files_are_named(project, monkeypatch, option,
     project.makepyfile(
         test_gates=f"{TESTS}{named}", test_kept=TESTS.replace("test_other", "test_unheard")
     )
-    project.runpytest("--cpg-update-baseline", "--cpg-force")
+    project.runpytest("--cpg-update-baseline")
     monkeypatch.setenv("CI", "true")
     said = (
         "baseline: not collected, as files are ignored: own, test_gates.py::test_good, "
@@ -247,7 +249,7 @@ def test_accepting_an_arm_that_can_never_regress_says_so(repository):
             )
         )
     )
-    result = repository.runpytest("--cpg-update-baseline", "--cpg-force")
+    result = repository.runpytest("--cpg-update-baseline")
     assert result.ret == 0
     assert (
         "baseline: test_gates.py::test_none (0 solved, 6 needed), test_gates.py::test_few (5 "
@@ -258,7 +260,7 @@ def test_accepting_an_arm_that_can_never_regress_says_so(repository):
 
 @mostly_alone
 def test_an_accepted_gate_that_was_deleted_fails_in_ci(project, monkeypatch, workers):
-    project.runpytest("--cpg-update-baseline", "--cpg-force")
+    project.runpytest("--cpg-update-baseline")
     (project.path / "tests").mkdir()
     for text in (TESTS.replace("test_other", "test_renamed"), "def test_unit(): ..."):
         project.makepyfile(test_gates=text)
@@ -281,61 +283,6 @@ def test_a_bad_requirement_is_refused(project, value):
     result.stderr.fnmatch_lines([f"*--cpg-require: need all or a whole number, got '{value}'*"])
 
 
-@mostly_alone
-def test_gates_alone_or_all_but_gates_are_run(project, monkeypatch, workers):
-    monkeypatch.setenv("CI", "true")
-    only = project.runpytest("--cpg-only", *workers)
-    only.assert_outcomes(passed=2)
-    skip = project.runpytest("--cpg-skip", *workers)
-    skip.assert_outcomes(passed=1)
-    assert (only.ret, skip.ret) == (0, 0)
-    skip.stdout.no_fnmatch_line("*cpg: *")
-
-
-@mostly_alone
-def test_gates_are_run_again_by_what_they_last_said(repository, monkeypatch, workers):
-    repository.makepyfile(
-        test_gates="""
-import pytest
-
-
-@pytest.mark.parametrize("model", ["right", "mirrored"])
-@pytest.mark.cpg(task="track", margin=0.05, max_verdict="MODEL BOTTLENECK")
-def test_gate(benchmark_runner, model):
-    import conftest
-    benchmark_runner.compare(learned=getattr(conftest, model))
-
-
-@pytest.mark.cpg(task="unreachable", model="right", max_verdict="PLANNER BOTTLENECK")
-def test_hopeless(cpg): ...
-
-
-def test_unit(): ...
-"""
-    )
-    for option, said in (
-        ("-v", "*no gate has run here yet. Run the gates first: pytest --cpg-only"),
-        ("-pno:cacheprovider", "*and there is none. Leave -p no:cacheprovider out, and run *"),
-    ):
-        nothing = repository.runpytest("--cpg-last=bad", option, *workers)
-        assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-        nothing.stdout.fnmatch_lines([f"--cpg-last=bad: {said}"])
-    repository.runpytest(*workers)
-    monkeypatch.setenv("CI", "true")
-    for last, gates, ended in (
-        ("bad", ["[mirrored]", "hopeless"], {"passed": 1, "inconclusive": 1}),
-        ("inconclusive", ["[right]"], {"inconclusive": 1}),
-    ):
-        result = repository.runpytest(f"--cpg-last={last}", "-v", *workers)
-        assert result.ret == 0
-        assert result.parseoutcomes().items() >= ended.items()
-        assert all(gate in result.stdout.str() for gate in gates)
-    nothing = repository.runpytest("--cpg-last=inconclusive", "-k", "hopeless", *workers)
-    nothing.stdout.fnmatch_lines(
-        ["--cpg-last=inconclusive: no gate that was collected was inconclusive *"]
-    )
-
-
 def test_a_gate_that_accepts_every_verdict_cannot_fail_and_says_so(repository):
     marker = "import pytest\n\n\n@pytest.mark.cpg(task='track', model='mirrored'{})\n{}"
     worst = ", max_verdict='model bottleneck'"
@@ -343,7 +290,7 @@ def test_a_gate_that_accepts_every_verdict_cannot_fail_and_says_so(repository):
         test_gates=marker.format(worst, "def test_bad(cpg): ...\n"),
         test_kept=marker.format(f"{worst}, drift='fail'", "def test_kept(cpg): ...\n"),
     )
-    said = flat(repository.runpytest("--cpg-update-baseline", "--cpg-md=o.md", "--cpg-force"))
+    said = flat(repository.runpytest("--cpg-update-baseline", "--cpg-md=o.md"))
     assert "1 of 2 gates cannot fail, as max_verdict accepts every verdict: test_gates.py::" in said
     assert "would still fail" not in said
     assert "cannot fail" in (repository.path / "o.md").read_text("utf-8")
@@ -367,34 +314,24 @@ def test_a_file_of_gates_that_skips_itself_is_named(repository, workers):
 
 
 @pytest.mark.parametrize(
-    ("name", "option", "wrong"),
+    "cost",
     [
-        ("last.1", "--cpg-last=bad", [3, "no", [3], {"MODEL BOTTLENECK": 1}, None]),
-        (
-            "costs.1",
-            "--cpg-plan",
-            [
-                {"x": 1},
-                3,
-                {"oracle_rate": "1", "seconds_per_episode": {"oracle": 1}},
-                {"oracle_rate": 1.5, "seconds_per_episode": {"oracle": 1}},
-                {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": None}},
-                {"oracle_rate": 0.5, "seconds_per_episode": 3},
-                {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": float("nan")}},
-            ],
-        ),
+        {"x": 1},
+        3,
+        {"oracle_rate": "1", "seconds_per_episode": {"oracle": 1}},
+        {"oracle_rate": 1.5, "seconds_per_episode": {"oracle": 1}},
+        {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": None}},
+        {"oracle_rate": 0.5, "seconds_per_episode": 3},
+        {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": float("nan")}},
     ],
 )
-def test_what_is_remembered_wrongly_is_not_known(project, name, option, wrong):
-    project.runpytest("-k", "good")
-    path = project.path / ".pytest_cache" / "v" / "cpg" / name
-    for said in wrong:
-        path.write_text(json.dumps({"test_gates.py::test_other": said}), encoding="utf-8")
-        result = project.runpytest(option)
-        assert result.ret == (0 if option == "--cpg-plan" else pytest.ExitCode.NO_TESTS_COLLECTED)
-        assert "INTERNALERROR" not in result.stdout.str()
-    if option == "--cpg-plan":
-        result.stdout.fnmatch_lines([" test_other *0.50[?]* [?]"])
+def test_a_cost_that_is_remembered_wrongly_is_not_known(project, cost):
+    path = project.path / ".pytest_cache" / "v" / "cpg" / "costs.1"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"test_gates.py::test_other": cost}), encoding="utf-8")
+    result = project.runpytest("--cpg-plan")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([" test_other *0.50[?]* [?]"])
 
 
 @pytest.mark.parametrize(
@@ -403,10 +340,7 @@ def test_what_is_remembered_wrongly_is_not_known(project, name, option, wrong):
         ("quick", "update_baseline"),
         ("quick", "plan"),
         ("plan", "update_baseline"),
-        ("plan", "prune_baseline"),
-        ("skip", "require"),
         ("quick", "require"),
-        ("only", "skip"),
         ("quick", "episodes"),
         ("quick", "max_episodes"),
         ("quick", "stop"),
@@ -442,10 +376,22 @@ def test_a_smoke_test_overrules_what_was_not_typed_for_it(project, monkeypatch):
     project.runpytest("--cpg-quick").stdout.fnmatch_lines([" . 2 gates ran (slowest: *"])
 
 
-def test_force_alone_is_refused(project):
-    result = project.runpytest("--cpg-force")
+@pytest.mark.parametrize("name", left_out.OPTIONS)
+def test_an_option_that_is_left_out_says_what_to_type(name):
+    said = f"is left out by now. {left_out.OPTIONS[name]}"
+    with pytest.raises(pytest.UsageError) as typed:
+        check_typed([flag(name)], {})
+    assert typed.value.args == (f"{flag(name)} {said}",)
+    for written, prefix in ((f"cpg_{name}", "cpg_"), (f"PYTEST_CPG_{name.upper()}", PREFIX)):
+        with pytest.raises(pytest.UsageError) as found:
+            check_names([written], prefix, {}, "here")
+        assert found.value.args == (f"{written} here {said}",)
+
+
+def test_an_option_that_is_left_out_is_a_usage_error(project):
+    result = project.runpytest("--cpg-only")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*add --cpg-update-baseline or --cpg-prune-baseline"])
+    result.stderr.fnmatch_lines(["*--cpg-only is left out by now. Type -m *"])
 
 
 DOUBTFUL = """

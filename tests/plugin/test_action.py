@@ -142,7 +142,7 @@ def test_one_comment_is_written_and_then_kept_up_to_date(job):
     assert first.startswith("<!-- pytest-cpg report -->")
     job(
         "gates",
-        **{"inputs.arguments": "--cpg-only -k 'right or \"$(touch pwned)\"' --cpg-require=1"},
+        **{"inputs.arguments": "-m cpg -k 'right or \"$(touch pwned)\"' --cpg-require=1"},
     )
     assert not (job.folder / "pwned").exists()
     assert job("comment").returncode == 0
@@ -174,7 +174,7 @@ def test_a_session_without_a_report_does_not_end_green(job):
 
 
 def test_an_odd_quote_in_the_arguments_ends_the_job(job):
-    done = job("gates", **{"inputs.arguments": "--cpg-only -k 'right --cpg-drift=fail"})
+    done = job("gates", **{"inputs.arguments": "-m cpg -k 'right --cpg-drift=fail"})
     assert done.returncode != 0
     assert "quote" in done.stderr
     assert not (job.folder / "cpg.json").exists()
@@ -251,7 +251,7 @@ def test_the_workflow_of_init_installs_what_there_is_and_runs_every_gate(tmp_pat
     assert said("Install", TORCH_INDEX="where/it is") == [
         *("pip install --index-url where/it is torch", needed, "pip install -e .")
     ]
-    gates = "pytest --cpg-only --cpg-html=cpg.html --cpg-json=cpg.json"
+    gates = "pytest -m cpg --cpg-html=cpg.html --cpg-json=cpg.json"
     assert said("Gates") == [gates]
     (tmp_path / ".cpg").mkdir()
     (tmp_path / ".cpg" / "baseline.json").touch()

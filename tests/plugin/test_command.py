@@ -458,7 +458,7 @@ def test_the_project_is_the_one_that_pytest_finds(files, pytester, monkeypatch):
     for name in OUTSIDE:
         monkeypatch.delenv(name, raising=False)
     # Settings of the ini file are known where an option of ours is typed.
-    config = pytester.parseconfig("-p", "no:hypothesispytest", "--cpg-only")
+    config = pytester.parseconfig("-p", "no:hypothesispytest", "--cpg-plan")
     found = project_here()
     assert found.root == config.rootpath
     baseline = config.rootpath / config.getini("cpg_baseline")

@@ -238,14 +238,6 @@ def test_a_kind_without_a_member_of_its_own_names_it_and_the_line(custom, member
     assert "ONE_STEP_ERROR = AtMost(" in said
 
 
-def test_it_is_selected_as_a_gate_and_by_what_it_last_said(custom):
-    custom.pytester.makepyfile(test_plain="def test_plain(): pass")
-    custom("--cpg-only").assert_outcomes(failed=1, deselected=1)
-    custom("--cpg-last=bad").assert_outcomes(failed=1, deselected=1)
-    custom("--cpg-last=inconclusive").assert_outcomes(deselected=2)
-    custom("--cpg-skip").assert_outcomes(passed=1, deselected=1)
-
-
 def test_it_is_one_of_holms_family(custom):
     custom.pytester.makepyfile(
         test_gap=(

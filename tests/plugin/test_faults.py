@@ -335,7 +335,7 @@ def test_a_cache_folder_that_is_a_file_costs_only_time(repository):
 @pytest.mark.usefixtures("own_hashes")
 def test_two_sessions_at_once_lose_nothing(repository):
     run(repository, model())
-    command = [sys.executable, "-mpytest", "-q", "--cpg-update-baseline", "--cpg-force"]
+    command = [sys.executable, "-mpytest", "-q", "--cpg-update-baseline"]
     with (repository.path / "said").open("w+", encoding="utf-8") as said:
         both = [
             repository.popen(

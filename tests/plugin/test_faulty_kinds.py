@@ -251,7 +251,7 @@ def test_a_card_that_nobody_could_show_is_named(more, said):
     ids=["judge", "skip", "sleep", "card", "compare"],
 )
 def test_what_a_kind_does_wrong_when_it_judges_fails_its_test_alone(faulty, members, said):
-    faulty("pass", "--cpg-update-baseline", "--cpg-force")
+    faulty("pass", "--cpg-update-baseline")
     result, text = faulty(members, "--cpg-json=o.json", "--cpg-timeout=1")
     result.assert_outcomes(passed=1, errors=1)
     assert said in text
@@ -275,7 +275,7 @@ def together(self, compared, groups): return 1 / 0
 def without_effect(self, results): return 1 / 0
 def cost(self, result): return 1 / 0
 """.strip()
-ACCEPTS = ("--cpg-update-baseline", "--cpg-force")
+ACCEPTS = ("--cpg-update-baseline",)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_what_a_kind_does_wrong_at_the_end_fails_the_session_in_a_sentence(
 
 
 def test_an_entry_that_no_baseline_can_hold_is_not_written_and_others_are(faulty):
-    faulty("def entry(self, result): return [0.25]", "--cpg-update-baseline", "--cpg-force")
+    faulty("def entry(self, result): return [0.25]", "--cpg-update-baseline")
     _, kept = json.loads((faulty.path / ".cpg" / "baseline.json").read_text())
     assert list(kept) == ["test_two_kinds.py::test_yours"]
     faulty("pass", "--cpg-drift=warn")[0].assert_outcomes(passed=2)
@@ -324,7 +324,7 @@ def test_what_a_card_does_where_its_test_is_reported_fails_the_session(faulty, l
     lines = ("calls = 0", "def card(self, *given, **named):", "    self.calls += 1")
     last = "    return super().card(*given, **named)"
     members = "\n".join([*lines, f"    if self.calls > 2: {line}", last])
-    result, text = faulty(members, "--cpg-update-baseline", "--cpg-force")
+    result, text = faulty(members, "--cpg-update-baseline")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert f"{NAMED}card() " in text
 
@@ -546,7 +546,7 @@ def learned_dynamics(oracle_dynamics):
 
 def test_a_comparison_says_no_more_than_its_kind_has_weighed(faulty):
     worse = "def compare(self, *_): return Drift(label=Label.REGRESSED, text='0.2 to 0.25')"
-    faulty("pass", "--cpg-update-baseline", "--cpg-force")
+    faulty("pass", "--cpg-update-baseline")
     result, text = faulty(worse, "--cpg-drift=fail", "-k", "mine", "--cpg-md=o.md")
     result.assert_outcomes(failed=1, deselected=1)
     assert "The model does worse than the accepted one." in text

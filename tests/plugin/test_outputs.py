@@ -525,7 +525,8 @@ def test_github_reads_annotations_and_a_summary(project, monkeypatch, workers):
     text = (project.path / "summary.md").read_text(encoding="utf-8")
     assert text.startswith("Before.\n\n### ❌ 2 of 5 gates fail: ")
     assert "[Page and report](https://g.example/o/r/actions/runs/7#artifacts)" in text
-    off = project.runpytest("--cpg-github=off", *workers)
+    monkeypatch.setenv("GITHUB_ACTIONS", "false")
+    off = project.runpytest(*workers)
     off.stdout.no_fnmatch_line("::error*")
     assert (project.path / "summary.md").read_text(encoding="utf-8") == text
 

@@ -327,12 +327,7 @@ def test_it_is_planned_with_what_its_last_run_cost_and_compared_with_its_baselin
     assert "need a 0 or 1 for each answer" in result.stdout.str() + result.stderr.str()
 
 
-def test_it_is_required_and_selected_as_every_gate(carts, monkeypatch):
-    result = carts("--cpg-only", models=("good", "unsure"))
-    assert result.parseoutcomes() == {"passed": 1, "inconclusive": 1}
-    result = carts("--cpg-last=inconclusive", models=("good", "unsure"))
-    assert result.parseoutcomes() == {"inconclusive": 1, "deselected": 1}
-    carts("--cpg-skip").assert_outcomes(deselected=1)
+def test_it_is_required_as_every_gate(carts, monkeypatch):
     monkeypatch.setenv("CI", "true")
     result = carts("-k", "nothing")
     assert result.ret != 0

@@ -6,7 +6,7 @@ import subprocess
 from html import unescape
 
 import pytest
-from sessions import flat
+from sessions import accept_by_force, flat
 from ways import both_ways, mostly_alone
 
 GATE = """
@@ -69,7 +69,7 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
     assert result.ret == 0
     result.stdout.re_match_lines([r" baseline: one\[right\] accepted at [0-9a-f]{7,} into "])
     assert accepted(project) == ["one[right]"]
-    quiet = project.runpytest("-q", "--cpg-update-baseline", "--cpg-force", *workers)
+    quiet = project.runpytest("-q", "--cpg-update-baseline", *workers)
     said = [line for line in quiet.stdout.lines if line.startswith(" baseline: ")]
     assert len(said) == 1, "that and what was accepted is told in quiet sessions, too"
     unchanged = project.runpytest()
@@ -167,22 +167,24 @@ def test_a_renamed_gate_is_missing_and_new(project):
         [
             " . most * NEW*",
             " baseline: MISSING, accepted once and not collected:",
-            " test_gates.py::test_gate[[]half[]]; --cpg-prune-baseline drops *",
+            " test_gates.py::test_gate[[]half[]]; --cpg-update-baseline drops *",
         ]
     )
-    project.runpytest("--cpg-prune-baseline").stdout.fnmatch_lines([" baseline: *dropped from*"])
-    assert accepted(project) == ["test_gates.py::test_gate[right]"]
+    result = project.runpytest("--cpg-update-baseline")
+    result.stdout.fnmatch_lines([" baseline: *[[]half[]] dropped from*"])
+    both = [f"test_gates.py::test_gate[{name}]" for name in ("right", "most")]
+    assert sorted(accepted(project)) == sorted(both)
     project.runpytest("-k", "most").stdout.no_fnmatch_line("*MISSING*")
 
 
-def test_what_did_not_run_is_never_pruned(project):
+def test_what_did_not_run_is_never_dropped(project):
     project.write("right", name="test_a")
     project.write("half", name="test_b")
     project.runpytest("--cpg-update-baseline")
     both = accepted(project)
     assert len(both) == 2
-    project.runpytest("--cpg-prune-baseline", "-k", "right")
-    project.runpytest("--cpg-prune-baseline", "test_a.py")
+    project.runpytest("--cpg-update-baseline", "-k", "right")
+    project.runpytest("--cpg-update-baseline", "test_a.py")
     assert accepted(project) == both
 
 
@@ -197,9 +199,9 @@ def test_accepting_is_refused_unless_forced(project, case, monkeypatch):
     refused = project.runpytest("--cpg-update-baseline")
     assert refused.ret == 1
     refused.stdout.fnmatch_lines([" baseline: *"])
-    assert "--cpg-force" in flat(refused)
+    assert "and then pytest-cpg accept report.json --force" in flat(refused)
     assert not (project.path / ".cpg" / "baseline.json").exists()
-    project.runpytest("--cpg-update-baseline", "--cpg-force")
+    accept_by_force(project)
     assert len(accepted(project)) == 1
 
 
@@ -274,8 +276,8 @@ def test_without_a_correction_the_chance_of_a_false_alarm_is_said(project):
     project.write("right", "half")
     project.runpytest().stdout.fnmatch_lines(
         [
-            " If all models were good, at least one of 2 gates would still fail in about 4.9",
-            " % of runs*",
+            " If all models were good, at least one of 2 gates would still fail in about",
+            " 4.9 % of runs*",
         ]
     )
 
@@ -478,11 +480,14 @@ def test_a_skipped_module_loses_no_accepted_gate(project):
     text = (project.path / "test_b.py").read_text(encoding="utf-8")
     skipped = f"import pytest\npytest.skip('no torch', allow_module_level=True)\n{text}"
     (project.path / "test_b.py").write_text(skipped, encoding="utf-8")
+    git(project.path, "commit", "-qam", "x")
     project.runpytest().stdout.fnmatch_lines([" baseline: MISSING, *"])
-    project.runpytest("--cpg-prune-baseline")
+    project.runpytest("--cpg-update-baseline")
     assert accepted(project) == both
-    (project.path / "test_b.py").unlink()
-    project.runpytest("--cpg-prune-baseline")
+    git(project.path, "checkout", "-q", ".")
+    git(project.path, "rm", "-q", "test_b.py")
+    git(project.path, "commit", "-qm", "x")
+    project.runpytest("--cpg-update-baseline")
     assert accepted(project) == ["test_a.py::test_gate[right]"]
 
 
@@ -495,7 +500,8 @@ def test_a_file_that_was_not_collected_loses_no_gate_of_its_own_id(project, trou
     both = accepted(project)
     path = project.path / "test_b.py"
     path.write_text(f"{trouble}\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
-    project.runpytest("--cpg-prune-baseline", "--continue-on-collection-errors", *workers)
+    git(project.path, "commit", "-qam", "x")
+    project.runpytest("--cpg-update-baseline", "--continue-on-collection-errors", *workers)
     assert accepted(project) == both
 
 
@@ -509,7 +515,7 @@ def test_an_accepted_gate_that_is_gone_fails_where_drift_does(project):
     result.assert_outcomes(passed=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines([" baseline: MISSING, accepted once and not collected:*"])
-    project.runpytest("--cpg-prune-baseline")
+    project.runpytest("--cpg-update-baseline")
     assert project.runpytest("--cpg-drift=fail").ret == 0
 
 

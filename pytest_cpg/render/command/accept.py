@@ -35,7 +35,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--force",
-        "--cpg-force",
         dest="is_forced",
         action="store_true",
         help="accept although a gate failed, the tree was dirty, or this is CI",
