@@ -118,8 +118,8 @@ class _Reader(pickle.Unpickler):
         if self._known is not None and (module, name) not in self._known:
             raise TaskError(
                 f"a state names {module}.{name}, which its environment did not hold when it was "
-                f"made, and is not read. Run without --cpg-resume; if it remains, keep "
-                f"{name!r} out of the environment, or in it from the first."
+                f"made, and is not read. Keep {name!r} out of the environment, or in it from the "
+                f"first."
             )
         self.named.add((module, name))
         if (module, name) == (__name__, _remade_by_its_place.__name__):

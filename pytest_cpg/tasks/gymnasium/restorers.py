@@ -95,7 +95,7 @@ class PickleRestorer:
     def load(self, kept: FloatArray) -> None:
         """Put the environment back."""
         digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
-        # States are kept in files, too (--cpg-resume), so nothing is called that this
+        # States are arrays that anybody may have written, so nothing is called that this
         # environment did not name when it was made.
         self._environment = self._pickles.read(digits.tobytes()[: int(kept[0])])
 
