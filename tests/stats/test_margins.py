@@ -4,10 +4,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.paired import fewest_wins
 from pytest_cpg.stats.pairing import Pairs
-from pytest_cpg.stats.tango import TANGO
+from pytest_cpg.stats.tango import TANGO, exact_tango_p_value, margin_interval, margin_level
 
 scipy_stats = pytest.importorskip("scipy.stats")
 

@@ -14,7 +14,6 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, pairs_of
 from pytest_cpg.stats import Interval, agresti_caffo_interval
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value
-from pytest_cpg.stats.margins import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.returns import paired_mean_p_value
 from pytest_cpg.stats.sequential import (
@@ -25,6 +24,7 @@ from pytest_cpg.stats.sequential import (
     repeated_interval,
     wang_tsiatis_boundary,
 )
+from pytest_cpg.stats.tango import exact_tango_p_value, margin_interval, margin_level
 
 StopMode: TypeAlias = Literal["fixed", "sequential"]
 

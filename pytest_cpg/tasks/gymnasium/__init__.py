@@ -3,6 +3,156 @@
 The only room that imports gymnasium, and not before a task is made.
 """
 
-from pytest_cpg.tasks.gymnasium.task import gym_task
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
+from pytest_cpg.tasks.options import BUDGET, TaskOptions
+from pytest_cpg.tasks.scores import check_score, rated
 
 __all__ = ["gym_task"]
+
+
+if TYPE_CHECKING:
+    from pytest_cpg.tasks.gymnasium.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GymnasiumTask:
+    """An environment of gymnasium's; see `Task`.
+
+    Attributes
+    ----------
+    budget, action_repeat, threshold, least_return
+        See `TaskOptions`. With a threshold of None no step succeeds, and returns are what can be
+        compared.
+    score_of : callable or None
+        The user's score of observations [..., O]; None rates states by the reward.
+    """
+
+    world: World = field(repr=False)
+    name: str
+    actions: ActionSpace
+    observation_size: int
+    budget: int = BUDGET
+    action_repeat: int = 1
+    threshold: float | None = None
+    least_return: float | None = None
+    score_of: Callable[[FloatArray], FloatArray] | None = None
+    versions: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        options = TaskOptions.of(self)
+        options.check()
+        check_score(self.score_of)
+        usual = TaskOptions(action_repeat=1)
+        object.__setattr__(self, "name", options.named(self.name, usual=usual))
+
+    @property
+    def cache_key(self) -> str | None:
+        """What tells the task's arms from another's; None for code that no version stands for."""
+        return self.world.cache_key if self.score_of is None else None
+
+    @property
+    def control_period(self) -> float:
+        """Seconds of simulated time per step; 1 where the environment does not tell."""
+        return self.world.period * self.action_repeat
+
+    def reset(self, seeds: IntArray) -> FloatArray:
+        """Return the start of each seed [N], as `reset(seed=...)` gives it: states [N, S]."""
+        return np.stack([self.world.begin(int(seed)) for seed in seeds])
+
+    def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
+        after = np.empty(states.shape)
+        for row, (state, action) in enumerate(zip(states, actions, strict=True)):
+            after[row] = self.world.advance(state, action[None], self.action_repeat, is_kept=True)
+        return after
+
+    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
+        after = np.empty((*actions.shape[:2], states.shape[1]))
+        for row, (state, plan) in enumerate(zip(states, actions, strict=True)):
+            after[row] = self.world.advance(state, plan, self.action_repeat, is_kept=False)
+        return after
+
+    def observe(self, states: FloatArray) -> FloatArray:
+        """Map states [..., S] to observations [..., O]."""
+        return np.array(states[..., self.world.size : self.world.size + self.observation_size])
+
+    def score(self, observations: FloatArray) -> FloatArray:
+        """Rate observations [..., O] by the user's score; see `rated`."""
+        call = f"gym_task({self.world.title!r}"
+        return rated(self, observations, call=call, room="gymnasium")
+
+    def score_states(self, states: FloatArray) -> FloatArray:
+        """Rate states [..., S] by minus the reward of the step that led there: [...]."""
+        if self.score_of is not None:
+            return self.score(self.observe(states))
+        return np.asarray(-states[..., -3])
+
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Give the reward [...], summed over repeats, of steps that ended in states [..., S]."""
+        del actions
+        return np.array(states[..., -3])
+
+    def terminated(self, states: FloatArray) -> BoolArray:
+        """Say of states [..., S] whether the environment has terminated: bool [...]."""
+        return np.asarray(states[..., -1] == 1)
+
+    def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
+        """Say whether the reward [...] of a step of the environment reached the threshold."""
+        del actions
+        least = np.inf if self.threshold is None else self.threshold
+        return np.asarray(states[..., -2] >= least)
+
+
+def gym_task(
+    make: str | Callable[[], Any],
+    *,
+    name: str = "",
+    budget: int | None = None,
+    action_repeat: int = 1,
+    threshold: float | None = None,
+    least_return: float | None = None,
+    score: Callable[[FloatArray], FloatArray] | None = None,
+) -> GymnasiumTask:
+    """Return an environment as a task.
+
+    Raises ComponentError when it is unknown, has spaces that are no flat boxes or lists, or cannot
+    be put back.
+
+    Parameters
+    ----------
+    make : str or callable
+        An id of gymnasium's, or what makes an environment, without a time limit.
+    name : str, optional
+        Printed in reports; by default ``gym:`` and the id.
+    budget : int, optional
+        Steps of an episode; by default the id's ``max_episode_steps``, or 500.
+
+    All others are options of `GymnasiumTask`.
+    """
+    from pytest_cpg.tasks.gymnasium.environments import check_id
+    from pytest_cpg.tasks.gymnasium.world import world_of
+
+    if isinstance(make, str):
+        check_id(make)
+    world = world_of(make)
+    return GymnasiumTask(
+        world=world,
+        name=name or f"gym:{world.title}",
+        actions=world.actions,
+        observation_size=world.observed,
+        budget=(world.most_steps or BUDGET) if budget is None else budget,
+        action_repeat=action_repeat,
+        threshold=threshold,
+        least_return=least_return,
+        score_of=score,
+        versions=world.versions,
+    )
