@@ -30,7 +30,7 @@ from pytest_cpg.world_models.binding.observer import observer_of
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
 from pytest_cpg.world_models.binding.rating import Rating, rating_of
 from pytest_cpg.world_models.binding.rescoring import witness
-from pytest_cpg.world_models.binding.tiling import is_thread_safe, method_of, tile_of, tiled
+from pytest_cpg.world_models.binding.tiling import is_thread_safe, method_of, tile_of
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
 # "decoder" and "rewards" are as near to a method's name as this.
@@ -140,36 +140,34 @@ def _there(
     """
     if rating.reward is None or not is_elsewhere(learned):
         return {}
-    from pytest_cpg.world_models.binding.tensors import ends_there, journey_there
+    from pytest_cpg.world_models.binding.tensors import plans_there
 
-    there, rated = journey_there(learned), ends_there(learned)
-    if there is None or rated is None:
+    there, size = plans_there(learned), latents.shape[1]
+    if there is None:
         return {}
-    whole, size = tiled(there, rows=tile_of(learned)), latents.shape[1]
 
     def journey(latents: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
-        found = whole(rating.own(latents), plans, *noise)
-        rated = (found[..., column] for column in range(size, found.shape[2]))
-        return rating.joined(latents, found[..., :size], *rated)
+        rows = there(rating.own(latents), plans[:, None], *(part[:, None] for part in noise))
+        rated = (rows[..., column] for column in range(size, rows.shape[2]))
+        return rating.joined(latents, rows[..., :size], *rated)
 
     def ends(
         latents: FloatArray, plans: FloatArray, lengths: IntArray, *noise: FloatArray
     ) -> FloatArray:
-        found = rated(rating.own(latents), plans, lengths, *noise)
-        count = plans.shape[1]
+        rated = there(rating.own(latents), plans, *noise, lengths=lengths)
+        count, horizon = plans.shape[1:3]
         begun, last = np.repeat(latents, count, axis=0), np.repeat(lengths, count)
-        rewards, *values = np.split(found, [plans.shape[2]], axis=1)
-        costs = rating.earned(begun, last, rewards, *(v[:, 0] for v in values if v.size))
-        return costs.reshape(plans.shape[:2])
+        values = rated[:, horizon:].T
+        return rating.earned(begun, last, rated[:, :horizon], *values).reshape(plans.shape[:2])
 
     begun, lengths = rating.begun(latents), np.arange(len(latents)) % plans.shape[1] + 1
     try:
-        found = journey(begun, plans, *noise)
+        along = journey(begun, plans, *noise)
         costs = ends(begun, plans[:, None], lengths, *(part[:, None] for part in noise))
     # Methods that take arrays alone may raise anything for tensors.
     except Exception:
         return {}
-    is_same = agree(found, rating.along(begun, plans, reached))
+    is_same = agree(along, rating.along(begun, plans, reached))
     same_costs = agree(costs, rating.costs(begun, plans, reached, lengths)[:, None])
     return {"journey": journey, "ends": ends} if is_same and same_costs else {}
 

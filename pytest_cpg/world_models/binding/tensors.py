@@ -78,71 +78,57 @@ def rollout_there(dynamics: Any, *, otherwise: ArrayFunction) -> ArrayFunction:
     return rollout
 
 
-def journey_there(learned: Any) -> ArrayFunction | None:
-    """Return rollouts of a torch module with their rewards and values, which come back as one.
+def plans_there(learned: Any) -> ArrayFunction | None:
+    """Return what imagines and rates plans on a torch module's own device, in tiles of its own.
 
-    It maps latents [B, Z] and actions [B, H, A] to [B, H, Z + 1], or Z + 2 with a value: latents,
-    rewards, values. None for what is no module with weights of its own.
-    """
-    own = _own_of(learned)
-    if own is None:
-        return None
-
-    def journey(latents: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
-        begun, actions, *drawn = (
-            torch.tensor(v, dtype=own.dtype, device=own.device) for v in (latents, plans, *noise)
-        )
-        reached = learned.rollout(begun, actions, *drawn)
-        rated = [_rewards(learned, begun, actions, reached)]
-        if has(learned, TerminalValue):
-            values: Any = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
-            rated.append(values.reshape(reached.shape[:2]))
-        columns = [column[..., None] for column in rated]
-        found: FloatArray = torch.cat([reached, *columns], dim=2).detach().cpu().double().numpy()
-        return found
-
-    return journey
-
-
-def ends_there(learned: Any) -> ArrayFunction | None:
-    """Return what rates plans by their end on a torch module's own device, in tiles of its own.
-
-    It maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to the rewards of each plan
-    [N * K, H], with the value of the last of so many steps behind them [N * K, H + 1] if there is
-    one. Nothing else comes back, and once; NaN of plans that led anywhere infinite. None for what
+    It maps latents [N, Z], plans [N, K, H, A] and noise to the latents, rewards and, if it has
+    them, values of every step [N * K, H, Z + 1], or Z + 2. With ``lengths`` [N] it gives the
+    rewards of each plan and the value of the last of so many steps behind them, [N * K, H] or
+    H + 1: NaN of plans that led anywhere infinite. Nothing else comes back, and once. None for what
     is no module with weights of its own.
     """
     own = _own_of(learned)
     if own is None:
         return None
+    has_value = has(learned, TerminalValue)
 
-    def ends(
-        latents: FloatArray, plans: FloatArray, lengths: IntArray, *noise: FloatArray
+    def value_of(reached: Tensor) -> list[Tensor]:
+        if not has_value:
+            return []
+        values: Tensor = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
+        return [values.reshape(reached.shape[:-1])]
+
+    def there(
+        latents: FloatArray,
+        plans: FloatArray,
+        *noise: FloatArray,
+        lengths: IntArray | None = None,
     ) -> FloatArray:
         flat = (part.reshape(-1, *part.shape[2:]) for part in (plans, *noise))
         begun, whole, *drawn = (
             torch.tensor(v, dtype=own.dtype, device=own.device) for v in (latents, *flat)
         )
-        last = torch.tensor(lengths - 1, device=own.device)
+        last = None if lengths is None else torch.tensor(lengths - 1, device=own.device)
 
         def rated(rows: Tensor) -> Tensor:
             # Latents travel once for all plans of an episode.
             episodes = rows // plans.shape[1]
             first, actions = begun[episodes], whole[rows]
             reached = learned.rollout(first, actions, *(part[rows] for part in drawn))
-            columns = [_rewards(learned, first, actions, reached)]
-            if has(learned, TerminalValue):
-                final = reached[torch.arange(len(rows), device=own.device), last[episodes]]
-                value: Any = learned.terminal_value(final)
-                columns.append(value.reshape(-1, 1))
+            rewards = _rewards(learned, first, actions, reached)
+            if last is None:
+                columns = [column[..., None] for column in (rewards, *value_of(reached))]
+                return torch.cat([reached, *columns], dim=2).detach()
+            final = reached[torch.arange(len(rows), device=own.device), last[episodes]]
+            values = [value[:, None] for value in value_of(final)]
             is_lost = ~reached.isfinite().flatten(1).all(dim=1, keepdim=True)
-            return torch.cat(columns, dim=1).detach().masked_fill(is_lost, torch.nan)
+            return torch.cat([rewards, *values], dim=1).detach().masked_fill(is_lost, torch.nan)
 
         rows = torch.arange(len(whole), device=own.device)
-        found: FloatArray = _in_tiles(rated, [rows], rows=tile_of(learned)).cpu().double().numpy()
-        return found
+        columns: FloatArray = _in_tiles(rated, [rows], rows=tile_of(learned)).cpu().double().numpy()
+        return columns
 
-    return ends
+    return there
 
 
 def _own_of(learned: Any) -> Tensor | None:
