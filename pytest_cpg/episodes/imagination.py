@@ -90,7 +90,7 @@ class Imagination:
         noise = [part.reshape(*plans.shape[:3], -1) for part in drawn]
         costs = self._call(model.plan_costs, "the rating of plans", latents, plans, lengths, *noise)
         if np.isnan(costs).any() or not (self._may_diverge or np.isfinite(costs).all()):
-            if model.cost is None:
+            if not model.has_own_cost:
                 # Asked for every step, to say how far ahead.
                 begun = np.repeat(latents, plans.shape[1], axis=0)
                 self.score(self._ask(model.rollout, "rollout", begun, flat, *drawn))

@@ -117,7 +117,7 @@ def _answers(
     yield (ahead := model.rollout(begun, flat, drawn if is_noisy else None))
     if model.rates_steps:
         yield model.score(ahead)
-    if model.cost is not None:
+    if model.has_own_cost:
         # In the shape that it was built for.
         lengths = np.full(len(states), plans.shape[2])
         yield model.plan_costs(latents, plans, lengths, noise if is_noisy else None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.contracts import Task, WorldModelFactory
 from pytest_cpg.world_models.binding.binding import BoundModel, bind
-from pytest_cpg.world_models.binding.ensemble import Ensemble
+from pytest_cpg.world_models.binding.ensemble import Ensemble, SampledEnsemble
 from pytest_cpg.world_models.binding.rescoring import Rescored, learned_of
 from pytest_cpg.world_models.binding.torch_state import devices, inference, weights_digest
 from pytest_cpg.world_models.oracle import OracleDynamics
@@ -20,7 +20,6 @@ from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
 if TYPE_CHECKING:
     from pytest_cpg.world_models.binding.decoded import Decoded, fit_decoder
-    from pytest_cpg.world_models.binding.sampled_ensemble import SampledEnsemble
     from pytest_cpg.world_models.checkpoint import Checkpoint, CheckpointReader
     from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
     from pytest_cpg.world_models.checkpoints.exported import Program
@@ -102,7 +101,6 @@ _OPTIONAL = {
     "DreamerV3": "checkpoints.dreamer",
     "Program": "checkpoints.exported",
     "OnnxDynamics": "checkpoints.onnx",
-    "SampledEnsemble": "binding.sampled_ensemble",
     "StableWorldModel": "checkpoints.stable_worldmodel",
     "TorchRLModel": "checkpoints.torchrl",
     "fit_decoder": "binding.decoded",

@@ -216,7 +216,7 @@ def test_methods_that_are_not_for_tensors_are_asked_one_by_one(monkeypatch):
     monkeypatch.setattr(latent, "is_elsewhere", lambda learned: True)
     actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
     probe = {"probe_states": task.reset(np.arange(8)), "probe_actions": actions}
-    monkeypatch.setattr(tensors, "journey_there", lambda learned: lambda *_: 1 / 0)
+    monkeypatch.setattr(tensors, "plans_there", lambda learned: lambda *_, **__: 1 / 0)
     assert bind(model, task, **probe).swapped == ("dynamics", "reward")
 
 

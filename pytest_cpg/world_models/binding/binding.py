@@ -33,8 +33,8 @@ from pytest_cpg.world_models.binding.latent import (
     noise_size_of,
     observed,
     probe_noise,
+    unchanged,
 )
-from pytest_cpg.world_models.binding.observer import unchanged
 from pytest_cpg.world_models.binding.rating import Rating, by_score, task_score
 from pytest_cpg.world_models.binding.rescoring import Rescored
 from pytest_cpg.world_models.binding.tiling import TILE, check_rows, tiled, tiled_for

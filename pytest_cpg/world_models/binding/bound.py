@@ -30,13 +30,11 @@ class LatentModel:
         Maps the planner's latents [..., Z] to observations [..., O].
     acting : Acting or None
         What it would do itself.
-    cost : callable or None
-        Maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to costs [N, K].
     journey : callable or None
         Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
         and noise to the planner's latents [B, H, Z].
-    ends : callable or None
-        Does what `rollout` and the rating of a plan's end do, at once; see `BoundModel`.
+    whole : callable or None
+        Does what `rollout` and the rating of a plan's end do, at once; see `BoundModel.costs`.
     rows : int
         So many are imagined and rated before the next ones, while they are in the cache; 0 for all.
     """
@@ -46,9 +44,8 @@ class LatentModel:
     rollout: ArrayFunction
     rating: Rating
     observe: ArrayFunction | None
-    cost: ArrayFunction | None = None
     journey: ArrayFunction | None = None
-    ends: ArrayFunction | None = None
+    whole: ArrayFunction | None = None
     rows: int = 0
     acting: Acting | None = None
 
@@ -68,17 +65,13 @@ class BoundModel:
     score : callable
         Rates latents [B, H, Z] by distance to the goal [B, H], float64; lower is better.
     costs : callable or None
-        Maps latents [B, Z], actions [B, H, A], lengths [B] and noise to the scores [B] of the last
-        of so many steps, without rating more than they need. None for a world that rates any step
-        by itself.
-    ends : callable or None
-        Does what `costs` does where a model is: maps latents [N, Z], plans [N, K, H, A],
-        lengths [N] and noise to scores [N, K].
-    cost : callable or None
-        The model's own of whole plans: maps latents [N, Z], plans [N, K, H, A], lengths [N] and
-        noise to costs [N, K].
+        Maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to the scores [N, K] of the
+        last of so many steps, without rating more than they need, or to the model's own costs. None
+        for a world that rates any step by itself.
+    has_own_cost : bool
+        Whether these are the model's own, of whole plans.
     rates_steps : bool
-        Whether `score` can be asked; else there is a ``cost``.
+        Whether `score` can be asked; else there is a cost of its own.
     update : callable or None
         Carries latents across a real step: maps latents [B, Z], the actions [B, A] that were
         executed and the simulator states [B, S] they led to, to latents [B, Z]. None for a model
@@ -119,8 +112,7 @@ class BoundModel:
     imagine: ArrayFunction = field(repr=False)
     score: ArrayFunction = field(repr=False)
     costs: ArrayFunction | None = field(default=None, repr=False)
-    ends: ArrayFunction | None = field(default=None, repr=False)
-    cost: ArrayFunction | None = field(default=None, repr=False)
+    has_own_cost: bool = False
     rates_steps: bool = True
     update: ArrayFunction | None = field(default=None, repr=False)
     observe: ArrayFunction | None = field(default=None, repr=False)
@@ -180,22 +172,38 @@ class BoundModel:
 
         A stochastic model also reads noise [N, K, H, noise_size], by default 0.
         """
-        count = plans.shape[1]
-        whole = self.cost or self.ends
-        if whole is not None:
-            zeros = np.zeros((*plans.shape[:3], self.noise_size))
-            drawn = [zeros if noise is None else noise] if self.noise_size else []
-            return whole(latents, plans, lengths, *drawn)
-        flat = [np.repeat(latents, count, axis=0), plans.reshape(-1, *plans.shape[2:])]
-        last = np.repeat(lengths, count)
-        drawn = self._noise(flat[1], None if noise is None else noise.reshape(-1, *noise.shape[2:]))
+        drawn = self._noise(plans, noise)
         if self.costs is not None:
-            return self.costs(*flat, last, *drawn).reshape(plans.shape[:2])
-        ends = self.imagine(*flat, *drawn)[np.arange(len(last)), last - 1]
-        return self.score(ends[:, None]).reshape(plans.shape[:2])
+            return self.costs(latents, plans, lengths, *drawn)
+
+        def last(
+            latents: FloatArray, plans: FloatArray, lengths: IntArray, *noise: FloatArray
+        ) -> FloatArray:
+            ends = self.imagine(latents, plans, *noise)[np.arange(len(lengths)), lengths - 1]
+            return self.score(ends[:, None])
+
+        return by_rows(last)(latents, plans, lengths, *drawn)
 
     def _noise(self, actions: FloatArray, noise: FloatArray | None) -> list[FloatArray]:
-        """Return what a rollout by actions [B, H, A] takes beside them."""
+        """Return what goes with actions [..., A]."""
         if not self.noise_size:
             return []
-        return [np.zeros((*actions.shape[:2], self.noise_size)) if noise is None else noise]
+        return [np.zeros((*actions.shape[:-1], self.noise_size)) if noise is None else noise]
+
+
+def by_rows(function: ArrayFunction) -> ArrayFunction:
+    """Return what maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to [N, K].
+
+    ``function`` is asked for all plans as rows, [N * K, ...].
+    """
+
+    def costs(
+        latents: FloatArray, plans: FloatArray, lengths: IntArray, *noise: FloatArray
+    ) -> FloatArray:
+        count = plans.shape[1]
+        rows = (part.reshape(-1, *part.shape[2:]) for part in (plans, *noise))
+        begun, last = np.repeat(latents, count, axis=0), np.repeat(lengths, count)
+        flat, *drawn = rows
+        return function(begun, flat, last, *drawn).reshape(plans.shape[:2])
+
+    return costs

@@ -10,6 +10,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Cost
+from pytest_cpg.world_models.binding.bound import by_rows
 from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction
 from pytest_cpg.world_models.binding.rating import Rating
@@ -34,7 +35,7 @@ def cost_of(
     """
     if has(learned, EpisodeCosts):
         whole = together(learned.episode_costs, (latents, plans[:, None]))
-        return _of_lengths(whole)
+        return _of_lengths(lambda latents, plans, _: whole(latents, plans))
     if not has(learned, Cost):
         return None
     names = f", noise [B, H, {noise[0].shape[-1]}]" if noise else ""
@@ -47,13 +48,8 @@ def cost_of(
         shape=lambda latents, *_: latents.shape[:1],
         promise=f"cost(latents [B, Z], plans [B, H, A]{names}) -> costs [B]",
     )
-
-    def flat(latents: FloatArray, plans: FloatArray, *noise: FloatArray) -> FloatArray:
-        rows = (part.reshape(-1, *part.shape[2:]) for part in (plans, *noise))
-        begun = np.repeat(latents, plans.shape[1], axis=0)
-        return method(begun, *rows).reshape(plans.shape[:2])
-
-    return _of_lengths(flat)
+    rows = by_rows(lambda latents, plans, _, *noise: method(latents, plans, *noise))
+    return _of_lengths(rows)
 
 
 def differs(
@@ -93,8 +89,8 @@ def _of_lengths(cost: Callable[..., FloatArray]) -> ArrayFunction:
         found = np.empty(plans.shape[:2])
         for length in np.unique(lengths):
             own = lengths == length
-            cut = (part[own][:, :, :length] for part in (plans, *noise))
-            found[own] = cost(latents[own], *cut)
+            ended, *drawn = (part[own][:, :, :length] for part in (plans, *noise))
+            found[own] = cost(latents[own], ended, lengths[own], *drawn)
         return found
 
     return costs

@@ -13,6 +13,7 @@ from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import (
     METHODS,
+    Decoder,
     Encoder,
     Memory,
     Noise,
@@ -21,16 +22,15 @@ from pytest_cpg.contracts.world_model import (
     Rollout,
 )
 from pytest_cpg.world_models.binding.acting import acting_of
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
-from pytest_cpg.world_models.binding.callables import agree
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, by_rows
+from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
 from pytest_cpg.world_models.binding.costs import cost_of, differs, is_blind
 from pytest_cpg.world_models.binding.nested_states import flattened
-from pytest_cpg.world_models.binding.observer import observer_of
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
 from pytest_cpg.world_models.binding.rating import Rating, rating_of
 from pytest_cpg.world_models.binding.rescoring import witness
-from pytest_cpg.world_models.binding.tiling import is_thread_safe, method_of, tile_of
+from pytest_cpg.world_models.binding.tiling import is_thread_safe, method_of, tile_of, tiled
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
 # "decoder" and "rewards" are as near to a method's name as this.
@@ -72,16 +72,18 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     rating = rating_of(learned, task, latents, plans, imagined)
     cost = cost_of(learned, latents, plans, *noise)
     is_other = cost is not None and differs(cost, rating, latents, plans, imagined, *noise)
+    there = _there(learned, rating, latents, plans, *noise, reached=imagined)
+    if cost is not None:
+        there["whole"] = lambda latents, *more: cost(rating.own(latents), *more)
     model = LatentModel(
         encode=lambda states: encode(observed(task, states)),
         update=_update_of(learned, task, latents, actions, observations),
         rollout=rollout,
         rating=rating,
-        observe=observer_of(learned, task, rating, imagined),
-        cost=cost,
+        observe=_observer_of(learned, task, rating, imagined),
         # Tiles on several threads come all at once.
         rows=0 if is_thread_safe(learned) else tile_of(learned),
-        **_there(learned, rating, latents, plans, *noise, reached=imagined),
+        **there,
         acting=acting_of(learned, task, latents, actions, noise_size),
     )
     # A latent that is encoded has no plan behind it, which some rate by.
@@ -94,6 +96,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
             rates_states=not is_other
             and (not has(learned, RatesStates) or bool(learned.rates_states)),
         ),
+        has_own_cost=cost is not None,
         notes=(
             *misspelt(whole),
             *_unused(whole, is_nested=learned is not whole),
@@ -169,7 +172,38 @@ def _there(
         return {}
     is_same = agree(along, rating.along(begun, plans, reached))
     same_costs = agree(costs, rating.costs(begun, plans, reached, lengths)[:, None])
-    return {"journey": journey, "ends": ends} if is_same and same_costs else {}
+    return {"journey": journey, "whole": ends} if is_same and same_costs else {}
+
+
+def _observer_of(
+    learned: Any, task: Task, rating: Rating, imagined: FloatArray
+) -> ArrayFunction | None:
+    """Return what maps a planner's latents [..., Z] to observations [..., O]; None without one.
+
+    ``imagined`` [P, H, Z] are latents of the model's own to check with. A decoder that gives
+    something else, such as pictures, is none: only what rates plans has to be usable.
+    """
+    # Latents that the task itself rates are observations.
+    if not rating.swapped:
+        return unchanged
+    if not has(learned, Decoder):
+        return None
+    try:
+        decode = adapt(
+            learned.decode,
+            imagined,
+            shape=lambda latents: (*latents.shape[:-1], task.observation_size),
+            promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
+        )
+    except WorldModelError:
+        return None
+    seen = tiled(decode, probe=(imagined,))
+    return lambda latents: seen(rating.own(latents))
+
+
+def unchanged(latents: FloatArray) -> FloatArray:
+    """Return observations as they are."""
+    return latents
 
 
 def observed(task: Task, states: FloatArray) -> FloatArray:
@@ -291,7 +325,7 @@ def bind_parts(
     model: LatentModel, task: Task, *, noise_size: int, state_size: int, rates_states: bool = True
 ) -> BoundModel:
     """Return a model in the latents that planners see."""
-    rating, carry, acting, cost = model.rating, model.update, model.acting, model.cost
+    rating, carry, acting = model.rating, model.update, model.acting
 
     def rollout(latents: FloatArray, actions: FloatArray, *noise: FloatArray) -> FloatArray:
         if model.journey is not None:
@@ -316,9 +350,7 @@ def bind_parts(
 
     return BoundModel(
         actions=task.actions,
-        costs=costs,
-        ends=model.ends,
-        cost=cost and (lambda latents, *more: cost(rating.own(latents), *more)),
+        costs=model.whole or by_rows(costs),
         rates_steps=rating.rates_steps,
         swapped=("dynamics", *rating.swapped),
         noise_size=noise_size,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, WorldModelError
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, by_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         encode=lambda states: joined(states, model.encode(states)),
         imagine=rollout,
         score=score,
-        costs=costs,
+        costs=by_rows(costs),
         update=update if model.update else None,
         policy_plans=policy_plans if model.acting else None,
         has_noisy_policy=model.acting is not None and model.acting.is_noisy,
