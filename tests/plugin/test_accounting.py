@@ -348,18 +348,20 @@ def test_a_cost_that_is_remembered_wrongly_is_not_known(project, cost):
         ("plan", "json"),
         ("plan", "md"),
         ("plan", "html"),
+        ("plan", "render"),
+        ("replay", "quick"),
+        ("replay", "resume"),
+        ("replay", "seed"),
+        ("replay", "episodes"),
+        ("replay", "json"),
     ],
 )
 def test_options_that_leave_nothing_to_each_other_are_refused(first, second):
-    settings = usual_settings()
-    is_switch = second in SWITCHES
-    asked = replace(
-        settings,
-        switches=frozenset([first, second] if is_switch else [first]),
-        typed={} if is_switch else {second: "30"},
-    )
+    switches = {first, second} & {*SWITCHES}
+    typed = dict.fromkeys({first, second} - switches, "30")
+    settings = replace(usual_settings(), switches=frozenset(switches), typed=typed)
     with pytest.raises(pytest.UsageError, match=f"^--cpg-.*{second.replace('_', '-')}.*Leave one"):
-        check_session(started(flag(first), f"{flag(second)}=30"), asked)
+        check_session(started(flag(first), f"{flag(second)}=30"), settings)
 
 
 def test_a_clash_of_options_is_a_usage_error(project):

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 
 import numpy as np
 import pytest
@@ -45,17 +46,37 @@ def project(repository):
     return repository
 
 
-def lost_file(project, *options):
-    """Run the gates, and return where the one that fails has put its lost episodes."""
-    assert project.runpytest(*options).ret == 1
+@pytest.fixture(scope="module")
+def failed(recorded):
+    """A session in which the first gate failed."""
+    return recorded({"test_gates.py": GATES.format(model="mirrored", more="")})
+
+
+@pytest.fixture
+def lost(project, failed):
+    """Where that session has put the episodes that the gate lost."""
+    for name in (".cpg", ".pytest_cache"):
+        shutil.copytree(failed.folder / name, project.path / name)
     (file,) = project.path.glob(f"{LOST}.json")
     return file.relative_to(project.path).as_posix()
 
 
-def test_a_gate_that_fails_says_how_to_replay_what_it_lost(project):
-    result = project.runpytest()
-    assert result.ret == 1
-    command = re.search(r"  Replay +pytest (--cpg-replay=\S+)\n", result.stdout.str())
+@pytest.fixture
+def drawn(project):
+    """The project, whose task has pictures."""
+    for package in ("PIL", "jinja2"):
+        pytest.importorskip(package)
+    path = project.path / "conftest.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
+    return project
+
+
+def test_a_gate_that_fails_says_how_to_replay_what_it_lost(project, failed, lost):
+    assert failed.result.ret == 1
+    shown = failed.result.stdout.str()
+    command = re.search(r"  Replay +pytest (--cpg-replay=\S+)\n", shown)
+    assert command[1] == f"--cpg-replay={lost}"
     project.makepyfile(test_broken="import nothing_of_this_name")
     again = project.runpytest(command[1])
     assert again.ret == 0, "the gate's file alone is collected"
@@ -82,12 +103,11 @@ def test_a_replay_typed_outside_of_the_project_leads_to_it(project, monkeypatch)
     assert cure in flat(refused)
 
 
-def test_only_the_gate_is_run_and_only_the_episodes_asked_for(project):
-    file = lost_file(project)
-    result = project.runpytest(f"--cpg-replay={file}::7,2")
+def test_only_the_gate_is_run_and_only_the_episodes_asked_for(project, lost):
+    result = project.runpytest(f"--cpg-replay={lost}::7,2")
     result.assert_outcomes(skipped=1, deselected=2)
     result.stdout.fnmatch_lines([" replay of 2 episodes, no verdict*"])
-    with np.load(project.path / file.replace(".json", ".npz"), allow_pickle=False) as arrays:
+    with np.load(project.path / lost.replace(".json", ".npz"), allow_pickle=False) as arrays:
         traces = dict(arrays)
     assert traces["episodes"].tolist() == [2, 7]
     learned = {name: traces[f"episode_0002/learned/{name}"] for name in ("predicted", "actual")}
@@ -97,16 +117,16 @@ def test_only_the_gate_is_run_and_only_the_episodes_asked_for(project):
 
 
 def test_a_replay_is_of_the_seed_and_starts_that_lost(project):
-    file = lost_file(project, "--cpg-seed=5")
+    project.runpytest("--cpg-seed=5")
+    (file,) = project.path.glob(f"{LOST}.json")
     result = project.runpytest(f"--cpg-replay={file}::0")
     result.stdout.fnmatch_lines(["*seed 5*"])
     assert "now solved" not in result.stdout.str()
 
 
-def test_what_has_changed_since_is_said(project):
-    file = lost_file(project)
+def test_what_has_changed_since_is_said(project, lost):
     project.gate("right", ', horizon=7, planner="cem"')
-    result = project.runpytest(f"--cpg-replay={file}")
+    result = project.runpytest(f"--cpg-replay={lost}")
     assert result.ret == 0
     assert "now solved" in flat(result)
     assert "note: planner: RandomShooting" in flat(result)
@@ -192,9 +212,8 @@ def test_an_episode_in_which_a_model_breaks_is_named_with_what_led_there_and_run
     assert sorted(typed) == ["--cpg-quick", "--cpg-seed=7"]
 
 
-def test_a_replay_measures_nothing_for_others(project):
-    file = lost_file(project, "--cpg-no-cache")
-    result = project.runpytest(f"--cpg-replay={file}", "--cpg-strict", "-o", "cpg_json=out.json")
+def test_a_replay_measures_nothing_for_others(project, lost):
+    result = project.runpytest(f"--cpg-replay={lost}", "--cpg-strict", "-o", "cpg_json=out.json")
     assert result.ret == 0
     assert not (project.path / "out.json").exists()
 
@@ -205,30 +224,22 @@ MISTAKES = [
     (["--cpg-replay={file}::99"], "episode 99 is not among the lost episodes"),
     (["--cpg-replay={file}::x"], "names no episodes"),
     (["--cpg-replay={file}", "-n", "2"], "add -n 0"),
-    (["--cpg-replay={file}", "--cpg-quick"], "Leave one of them out"),
-    (["--cpg-replay={file}", "--cpg-resume"], "Leave one of them out"),
-    (["--cpg-replay={file}", "--cpg-seed=7"], "episodes that were lost. Leave one of them"),
-    (["--cpg-replay={file}", "--cpg-episodes=7"], "Leave one of them out"),
     (
         ["--cpg-replay={file}", "test_gates.py::test_other"],
         "no gate 'test_gates.py::test_gate' was coll",
     ),
-    (["--cpg-replay={file}", "--cpg-json=out.json"], "no results to write"),
-    (["--cpg-render", "--cpg-plan"], "nothing to film"),
 ]
 
 
-def test_mistakes_are_named_before_anything_is_run(project):
-    file = lost_file(project)
+def test_mistakes_are_named_before_anything_is_run(project, lost):
     for options, said in MISTAKES:
-        result = project.runpytest(*(option.format(file=file) for option in options))
+        result = project.runpytest(*(option.format(file=lost) for option in options))
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert said in " ".join(result.stderr.str().split())
 
 
-def test_a_replay_is_no_way_around_what_ci_requires(project, monkeypatch):
-    file = lost_file(project)
-    result = project.runpytest(f"--cpg-replay={file}", "--cpg-require=1")
+def test_a_replay_is_no_way_around_what_ci_requires(project, lost):
+    result = project.runpytest(f"--cpg-replay={lost}", "--cpg-require=1")
     assert result.ret == 1
 
 
@@ -273,17 +284,13 @@ def test_a_film_is_not_made_without_pictures_and_says_so(project):
     assert "has no pictures" in flat(result)
 
 
-def test_what_fails_is_filmed(project):
-    pytest.importorskip("PIL")
-    path = project.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
-    result = project.runpytest("--cpg-render", "-n", "1")
+def test_what_fails_is_filmed(drawn):
+    result = drawn.runpytest("--cpg-render", "-n", "1")
     assert result.ret == 1
     result.stdout.fnmatch_lines([f"  Film     {LOST}-0.gif", f"  Film     {LOST}-2.gif"])
-    assert len(list(project.path.glob(f"{LOST}-*.gif"))) == 3
-    (file,) = project.path.glob(f"{LOST}.json")
-    replayed = project.runpytest(f"--cpg-replay={file}::9", "--cpg-render")
+    assert len(list(drawn.path.glob(f"{LOST}-*.gif"))) == 3
+    (file,) = drawn.path.glob(f"{LOST}.json")
+    replayed = drawn.runpytest(f"--cpg-replay={file}::9", "--cpg-render")
     replayed.stdout.fnmatch_lines([f" film: {LOST}-9.gif"])
 
 
@@ -297,30 +304,20 @@ def test_films_are_refused_without_pillow(project, monkeypatch):
     result.stderr.fnmatch_lines(['*pip install "pytest-cpg[[]render[]]"'])
 
 
-def test_a_page_links_to_the_films_of_its_session(project):
-    for package in ("PIL", "jinja2"):
-        pytest.importorskip(package)
-    path = project.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
-    project.runpytest("--cpg-render", "--cpg-html=out/page.html", "--cpg-json=report.json")
-    page = (project.path / "out/page.html").read_text(encoding="utf-8")
+def test_a_page_links_to_the_films_of_its_session(drawn):
+    drawn.runpytest("--cpg-render", "--cpg-html=out/page.html", "--cpg-json=report.json")
+    page = (drawn.path / "out/page.html").read_text(encoding="utf-8")
     links = re.findall(r'href="(\.\./[^"]+\.gif)"', page)
     assert len(links) == 3
-    assert all((project.path / "out" / link).is_file() for link in links)
+    assert all((drawn.path / "out" / link).is_file() for link in links)
 
 
-def test_a_page_holds_the_most_telling_lost_episode_in_itself(project):
-    for package in ("PIL", "jinja2"):
-        pytest.importorskip(package)
-    path = project.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
-    project.runpytest("--cpg-html=page.html", "--cpg-json=r.json", "-n", "1")
-    page = (project.path / "page.html").read_text(encoding="utf-8")
+def test_a_page_holds_the_most_telling_lost_episode_in_itself(drawn):
+    drawn.runpytest("--cpg-html=page.html", "--cpg-json=r.json", "-n", "1")
+    page = (drawn.path / "page.html").read_text(encoding="utf-8")
     strips = [
         one["strip"]
-        for gate in json.loads((project.path / "r.json").read_text(encoding="utf-8"))["gates"]
+        for gate in json.loads((drawn.path / "r.json").read_text(encoding="utf-8"))["gates"]
         for one in gate["comparisons"]
     ]
     assert strips[1] is None, "that gate passes"
@@ -330,9 +327,9 @@ def test_a_page_holds_the_most_telling_lost_episode_in_itself(project):
     assert page.count("data:image/webp;base64,") == len(frames)
     assert all(f"base64,{image}" in page for image in frames)
     # Nobody who asks for no page waits for pictures.
-    project.runpytest("--cpg-json=r.json")
-    assert '"strip": null' in (project.path / "r.json").read_text(encoding="utf-8")
-    assert '"strip": {' not in (project.path / "r.json").read_text(encoding="utf-8")
+    drawn.runpytest("--cpg-json=r.json")
+    assert '"strip": null' in (drawn.path / "r.json").read_text(encoding="utf-8")
+    assert '"strip": {' not in (drawn.path / "r.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("error", ["IncompleteError", "ValueError"])
@@ -386,26 +383,23 @@ def test_commands_are_those_to_type_where_pytest_was_started(project, monkeypatc
         assert project.runpytest(*shlex.split(command)).ret == outcome
 
 
-def test_traces_that_cannot_be_written_cost_nothing_else(project):
-    file = lost_file(project)
-    (project.path / file.replace(".json", ".npz")).mkdir()
-    result = project.runpytest(f"--cpg-replay={file}")
+def test_traces_that_cannot_be_written_cost_nothing_else(project, lost):
+    (project.path / lost.replace(".json", ".npz")).mkdir()
+    result = project.runpytest(f"--cpg-replay={lost}")
     assert result.ret == 0
     result.stdout.fnmatch_lines([" replay of 20 episodes*", " no traces: cannot write *"])
 
 
-def test_a_test_that_ends_before_it_compares_replays_nothing_and_says_so(project):
-    file = lost_file(project)
+def test_a_test_that_ends_before_it_compares_replays_nothing_and_says_so(project, lost):
     path = project.path / "test_gates.py"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("@pytest.mark.cpg(", "@pytest.mark.skip\n@pytest.mark.cpg(", 1))
-    result = project.runpytest(f"--cpg-replay={file}")
+    result = project.runpytest(f"--cpg-replay={lost}")
     result.stdout.fnmatch_lines([" nothing was replayed: *"])
 
 
-def test_a_replay_that_is_only_collected_says_nothing_of_episodes(project):
-    file = lost_file(project)
-    result = project.runpytest(f"--cpg-replay={file}", "--co")
+def test_a_replay_that_is_only_collected_says_nothing_of_episodes(project, lost):
+    result = project.runpytest(f"--cpg-replay={lost}", "--co")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*1/3 tests collected*"])
     for said in ("*nothing was replayed*", "*cpg: *"):
