@@ -170,12 +170,16 @@ def repository(forking, monkeypatch):
 
 @pytest.fixture(scope="module")
 def recorded(loaded, tmp_path_factory):
-    """Run a session of the miniature apart, for all tests of a module: what it said, and where."""
+    """Run a session of the miniature apart, for all tests of a module: what it said, and where.
 
-    def run(files, *options, conftest="", ini="", **environment):
-        folder = tmp_path_factory.mktemp("recorded")
-        texts = {"conftest.py": CONFTEST + conftest, "tox.ini": INI + ini, **files}
-        for name, text in texts.items():
+    In a new folder, or in that of an earlier one.
+    """
+
+    def run(files, *options, folder=None, **environment):
+        if folder is None:
+            folder = tmp_path_factory.mktemp("recorded")
+            files = {"conftest.py": CONFTEST, "tox.ini": INI, **files}
+        for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
         command = [sys.executable, "-mpytest", *options]

@@ -44,6 +44,43 @@ def folder(repository, monkeypatch):
     return repository
 
 
+@pytest.fixture(scope="module")
+def sessions(recorded):
+    """Sessions of a bad model, a good one and one that breaks, one after the other: the first."""
+    bad = recorded({"test_gates.py": GATES}, "--cpg-model=mirrored", "--cpg-json=bad.json")
+    page = ["--cpg-html=good.html", "--cpg-history=bad.json"]
+    recorded({}, "--cpg-model=right", "--cpg-json=good.json", *page, folder=bad.folder)
+    recorded({}, "--cpg-model=diverging", folder=bad.folder)
+    return bad
+
+
+@pytest.fixture
+def reports(sessions, folder):
+    """The folder, with what the first two have written."""
+    for name in ("bad.json", "good.json", "good.html"):
+        if (sessions.folder / name).exists():
+            shutil.copy(sessions.folder / name, folder.path)
+    lines = (sessions.folder / ".cpg" / "history").read_text(encoding="utf-8").splitlines()
+    folder.mkdir(".cpg").joinpath("history").write_text("\n".join(lines[:2]), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def remember(sessions, reports):
+    """Write a history of sessions of these models, in which one gate was run."""
+    lines = (sessions.folder / ".cpg" / "history").read_text(encoding="utf-8").splitlines()
+    by_model = dict(zip(("mirrored", "right", "diverging"), map(json.loads, lines), strict=True))
+
+    def write(*models, gate="test_gates.py::test_gate"):
+        with (reports.path / ".cpg" / "history").open("a", encoding="utf-8") as file:
+            for session in map(by_model.__getitem__, models):
+                comparisons = {gate: session["comparisons"][gate]}
+                file.write(json.dumps({**session, "comparisons": comparisons}) + "\n")
+
+    (reports.path / ".cpg" / "history").unlink()
+    return write
+
+
 @pytest.fixture
 def said(capsys):
     """Run the command, and return its exit code, and what it printed."""
@@ -72,14 +109,13 @@ def commit(folder):
     git(folder, "commit", "-q", "-m", "a")
 
 
-def test_a_report_is_shown_as_its_session_was(folder, said):
-    result = folder.runpytest("--cpg-model=mirrored", "--cpg-json=r.json")
-    result.assert_outcomes(failed=2)
-    code, text = said("show", "r.json")
+def test_a_report_is_shown_as_its_session_was(sessions, reports, said):
+    sessions.result.assert_outcomes(failed=2)
+    code, text = said("show", "bad.json")
     assert code == 0
     shown = [line for line in text.splitlines() if line]
     own = {line for line in shown if line.startswith(("_", "-")) or "exit code" in line}
-    session = result.stdout.str()
+    session = sessions.result.stdout.str()
     assert [line for line in shown if line not in own and line not in session] == []
     assert "MODEL BOTTLENECK: " in text
     assert "RuntimeError: boom" in text
@@ -88,12 +124,20 @@ def test_a_report_is_shown_as_its_session_was(folder, said):
     assert "gates failed in" not in session
     assert "--cpg-replay=.cpg/lost/" in text
     assert "  Rerun " in text
-    assert len(said("show", "-v", "r.json")[1].splitlines()) > len(text.splitlines())
+    assert len(said("show", "-v", "bad.json")[1].splitlines()) > len(text.splitlines())
 
 
-def test_compare_says_what_became_of_each_gate(folder, said):
-    folder.runpytest("--cpg-model=right", "--cpg-json=good.json", "--cpg-update-baseline")
-    folder.runpytest("--cpg-model=mirrored", "--cpg-json=bad.json", "-k", "gate and not broken")
+def with_one_gate(path, **values):
+    """Leave a report its first gate, with other values."""
+    report = json.loads(path.read_text(encoding="utf-8"))
+    first, other = report["gates"]
+    report.update(gates=[first | values], deselected=[other["id"]])
+    path.write_text(json.dumps(report), encoding="utf-8")
+
+
+def test_compare_says_what_became_of_each_gate(reports, said):
+    said("accept", "good.json", "--force")
+    with_one_gate(reports.path / "bad.json")
     for before in ("good.json", ".cpg/baseline.json"):
         code, text = said("compare", before, "bad.json")
         assert code == 1
@@ -105,14 +149,14 @@ def test_compare_says_what_became_of_each_gate(folder, said):
     assert " IMPROVED      test_gates.py::test_gate\n" in text
     assert " NEW           test_gates.py::test_broken\n" in text
     assert "1 UNCHANGED" in said("compare", "bad.json", "bad.json")[1]
-    assert "MISSING" not in said("compare", "good.json", "bad.json")[1], "-k left it out"
+    assert "MISSING" not in said("compare", "good.json", "bad.json")[1], "it was not selected"
 
 
-def test_compare_fails_where_a_gate_measures_nothing_any_more(folder, said):
-    folder.runpytest("--cpg-model=right", "--cpg-json=good.json")
-    broken = GATES.replace("(cpg): ...", "(nothing, cpg): ...")
-    folder.makepyfile(test_gates=broken.replace("test_broken", "test_renamed"))
-    folder.runpytest("--cpg-model=right", "--cpg-json=bad.json")
+def test_compare_fails_where_a_gate_measures_nothing_any_more(reports, said):
+    path = reports.path / "bad.json"
+    with_one_gate(path, outcome="error", detail="error in setup", comparisons=[])
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("test_gates.py::test_broken", "test_gates.py::test_new"), "utf-8")
     code, text = said("compare", "good.json", "bad.json")
     assert code == 1
     assert "2 MISSING" in text.splitlines()[0]
@@ -122,9 +166,8 @@ def test_compare_fails_where_a_gate_measures_nothing_any_more(folder, said):
     assert "not in the later report" in text
 
 
-def test_history_is_the_trend_of_each_gate(folder, said, monkeypatch):
-    for model in ("right", "right", "mirrored"):
-        folder.runpytest(f"--cpg-model={model}", "--cpg-json=r.json", "-k", "not broken")
+def test_history_is_the_trend_of_each_gate(reports, remember, said, monkeypatch):
+    remember("right", "right", "mirrored")
     code, text = said("history")
     assert code == 0
     first, row = text.splitlines()
@@ -145,22 +188,21 @@ def test_history_is_the_trend_of_each_gate(folder, said, monkeypatch):
         *("20/20", "20/20", "0/20")
     ]
     # A report is a session, too.
-    assert "cpg: 1 session, 1 gate in r.json\n" in said("history", "r.json")[1]
+    assert "cpg: 1 session, 2 gates in bad.json\n" in said("history", "bad.json")[1]
     # What can be used is shown, and the exit code says that it is not all.
-    (folder.path / "damaged.json").write_bytes(b"\xff")
-    code, text = said("history", "damaged.json", "r.json")
+    (reports.path / "damaged.json").write_bytes(b"\xff")
+    code, text = said("history", "damaged.json", "bad.json")
     assert code == 2
     assert "cannot use a session of the history damaged.json: line 1: it is no UTF-8\n" in text
     assert "session begins" not in text
-    assert "cpg: 1 session, 1 gate in 2 files\n" in text
+    assert "cpg: 1 session, 2 gates in 2 files\n" in text
     code, text = said("history", "--gate", "test_gates.py::test_gat")
     assert code == 2
     assert "Did you mean 'test_gates.py::test_gate'?" in text
 
 
-def test_history_has_the_sessions_in_which_a_gate_got_no_verdict(folder, said):
-    for model in ("right", "mirrored", "diverging", "right", "diverging"):
-        folder.runpytest(f"--cpg-model={model}", "-k", "not broken", "--cpg-html=p.html")
+def test_history_has_the_sessions_in_which_a_gate_got_no_verdict(remember, said):
+    remember("right", "mirrored", "diverging", "right", "diverging")
     code, text = said("history")
     assert code == 0
     assert text.splitlines() == [
@@ -173,18 +215,14 @@ def test_history_has_the_sessions_in_which_a_gate_got_no_verdict(folder, said):
         *("MODEL AS GOOD AS ORACLE", "ERROR"),
     ]
     # One that was never measured has no trend to follow.
-    folder.runpytest("--cpg-model=diverging", "-k", "broken")
+    remember("diverging", gate="test_gates.py::test_broken")
     assert said("history")[1].splitlines()[2].split() == ["ERROR", "test_gates.py::test_broken"]
 
 
-def test_a_page_is_the_one_that_the_session_would_have_written(folder, said):
+def test_a_page_is_the_one_that_the_session_would_have_written(reports, said):
     pytest.importorskip("jinja2")
-    folder.runpytest("--cpg-model=right", "--cpg-json=old.json")
-    folder.runpytest(
-        "--cpg-model=mirrored", "--cpg-json=r.json", "--cpg-html=s.html", "--cpg-history=old.json"
-    )
-    assert said("html", "old.json", "r.json") == (0, "written: cpg.html\n")
-    written = folder.path / "cpg.html"
+    assert said("html", "bad.json", "good.json") == (0, "written: cpg.html\n")
+    written = reports.path / "cpg.html"
 
     def undated(page, *, dates):
         """Return a page without the date of its session, which no report has."""
@@ -192,26 +230,26 @@ def test_a_page_is_the_one_that_the_session_would_have_written(folder, said):
         assert count == dates
         return text
 
-    assert undated(written, dates=0) == undated(folder.path / "s.html", dates=1)
+    assert undated(written, dates=0) == undated(reports.path / "good.html", dates=1)
     # The line that the session itself has written is no other session.
-    assert said("html", "old.json", ".cpg/history", "r.json")[0] == 0
+    assert said("html", "bad.json", ".cpg/history", "good.json")[0] == 0
     with_history = undated(written, dates=1)
-    line = (folder.path / ".cpg" / "history").read_text("utf-8").splitlines()[0]
-    (folder.path / "first").write_text(line, encoding="utf-8")
-    assert said("html", "old.json", "first", "r.json")[0] == 0
+    line = (reports.path / ".cpg" / "history").read_text("utf-8").splitlines()[0]
+    (reports.path / "first").write_text(line, encoding="utf-8")
+    assert said("html", "bad.json", "first", "good.json")[0] == 0
     assert undated(written, dates=0) == with_history
-    (folder.path / "damaged.json").write_text("hello", encoding="utf-8")
-    code, text = said("html", "damaged.json", "r.json")
+    (reports.path / "damaged.json").write_text("hello", encoding="utf-8")
+    code, text = said("html", "damaged.json", "good.json")
     assert code == 2
     assert "cannot use a session of the history damaged.json" in text
     assert "written: cpg.html" in text
-    code, text = said("html", "r.json", "-o", "r.json")
+    code, text = said("html", "good.json", "-o", "good.json")
     assert code == 2
-    assert "the page would take the place of r.json. Type: -o cpg.html" in text
-    (folder.path / "model.npz").write_text("weights", encoding="utf-8")
+    assert "the page would take the place of good.json. Type: -o cpg.html" in text
+    (reports.path / "model.npz").write_text("weights", encoding="utf-8")
     for name in ("conftest.py", "model.npz", ".cpg/history", "new.py"):
-        assert said("html", "r.json", "-o", name)[0] == 2
-    assert (folder.path / "model.npz").read_text("utf-8") == "weights"
+        assert said("html", "good.json", "-o", name)[0] == 2
+    assert (reports.path / "model.npz").read_text("utf-8") == "weights"
 
 
 @needs_git
@@ -376,18 +414,16 @@ def test_a_mistake_is_named_with_what_to_type(given, expected, said, tmp_path, m
     assert expected in " ".join(text.split())
 
 
-def test_what_a_crafted_report_or_history_holds_is_shown_and_not_obeyed(folder, said):
-    folder.runpytest("--cpg-model=mirrored", "--cpg-json=r.json")
-    history = folder.path / ".cpg" / "history"
-    for path in (folder.path / "r.json", *history.parent.glob("history*")):
+def test_what_a_crafted_report_or_history_holds_is_shown_and_not_obeyed(reports, said):
+    for path in (reports.path / "bad.json", reports.path / ".cpg" / "history"):
         text = path.read_text(encoding="utf-8")
         assert "test_" in text
         path.write_text(text.replace("test_", "\\u001b]0;title\\u0007test_"), encoding="utf-8")
     for given in (
-        ["show", "r.json"],
+        ["show", "bad.json"],
         ["history"],
-        ["compare", "r.json", "r.json"],
-        ["accept", "r.json"],
+        ["compare", "bad.json", "bad.json"],
+        ["accept", "bad.json"],
     ):
         _, text = said(*given)
         assert not {"\x1b", "\x07"} & {*text}, given

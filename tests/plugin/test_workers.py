@@ -371,7 +371,8 @@ def test_a_task_that_is_another_in_a_worker_is_refused(repository):
 def test_a_script_without_a_guard_is_told(repository):
     write(repository)
     (repository.path / "run.py").write_text(
-        "import sys\nimport pytest\n\nsys.exit(pytest.main(['--cpg-workers=2']))\n",
+        "import sys\nimport pytest\n\n"
+        "sys.exit(pytest.main(['--cpg-workers=2', '-k', 'not other']))\n",
         encoding="utf-8",
     )
     result = repository.runpython(repository.path / "run.py")

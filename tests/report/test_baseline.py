@@ -187,6 +187,9 @@ def good_text():
         ('{"schema": 1}', "its first object may hold a schema and a family_size only"),
         ('[{"schema": 1, "owner": "me"}]', "its first object may hold a schema and a fam"),
         ('[{"schema": 1, "family_size": 0}]', "family_size is 0, and has to be a whole number"),
+        pytest.param("[" * 100_000, "it is no JSON (maximum recursion depth", id="deep"),
+        (f'[{{"schema": 1, "family_size": 1{"0" * 400}}}]', "family_size is 1000"),
+        (f'[{{"schema": 1}}\n,{{"g": {{"return": 1{"0" * 400}}}}}]', "'g': it has no 'commit'"),
     ],
 )  # fmt: skip
 def test_a_corrupted_file_is_named_and_left_as_it_is(path, text, wrong):
