@@ -47,9 +47,9 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return next(iter(same or get_close_matches(name, names, n=1)), None)
 
 
-def unknown_name(what: str, prefix: str, name: str, known: Iterable[str]) -> ComponentError:
+def unknown_name(what: str, prefix: str, name: str, known_names: Iterable[str]) -> ComponentError:
     """Return the error for a name behind a prefix that stands for nothing."""
-    names = sorted(known)
+    names = sorted(known_names)
     close = nearest(name, names)
     fix = f"Did you mean {prefix + close!r}?" if close else f"Known: {', '.join(names)}."
     return ComponentError(f"no {what} {prefix + name!r}. {fix}")

@@ -66,7 +66,7 @@ class ArmRuns:
 
     Parameters
     ----------
-    given, bound : mapping
+    models, bound : mapping
         Models of the oracle and learned arms, as they were given and as arms use them; where
         there is a rescored arm, its own as well.
     """
@@ -75,14 +75,14 @@ class ArmRuns:
         self,
         design: Design,
         starts: Starts,
-        given: Mapping[str, Any],
+        models: Mapping[str, Any],
         bound: Mapping[str, BoundModel],
         *,
         progress: ArmProgress | None,
         execution: Execution,
     ) -> None:
         self._design, self._starts, self._progress = design, starts, progress
-        self._given, self._bound, self._execution = given, bound, execution
+        self._models, self._bound, self._execution = models, bound, execution
         self._workloads: dict[str, Workload] = {}
         self._not_kept: list[str] = []
         self._notes: list[str] = []
@@ -161,7 +161,7 @@ class ArmRuns:
         if name not in self._workloads:
             probe = probe_of(design.task, self._starts, design.seed)
             self._workloads[name] = arm_workload(
-                design, self._given[role], self._bound[role], probe
+                design, self._models[role], self._bound[role], probe
             )
         return SpreadRun(
             name,
@@ -176,7 +176,7 @@ class ArmRuns:
         """Return what an arm is kept under; None where it cannot be kept, or need not be."""
         if self._execution.cache is None:
             return None
-        design, model = self._design_of(name), self._given[_role(name)]
+        design, model = self._design_of(name), self._models[_role(name)]
         is_learned = name in _OF_THE_MODEL
         try:
             key = arm_key(name, design, model, by_content=is_learned)

@@ -80,12 +80,12 @@ class KeptRun:
         if not uses_stored:
             # What is run anew takes its place.
             cache.discard(key)
-        self._kept = self._checked(starts) if uses_stored else None
+        self._stored_arm = self._checked(starts) if uses_stored else None
         total = len(starts.episodes)
-        self._known = 0 if self._kept is None else min(self._kept.arm.episodes, total)
-        self._rest = starts.take(np.arange(self._known, total))
+        self._taken = 0 if self._stored_arm is None else min(self._stored_arm.arm.episodes, total)
+        self._rest = starts.take(np.arange(self._taken, total))
         self._run = begin(self._rest, self._tell)
-        self._stored = 0 if self._kept is None else self._kept.arm.episodes
+        self._written = 0 if self._stored_arm is None else self._stored_arm.arm.episodes
         self._next_file = time.monotonic() + SECONDS_BETWEEN_FILES
 
     def advance(self, until: int) -> Arm:
@@ -93,10 +93,10 @@ class KeptRun:
 
         Raises WorldModelError or TaskError as `ArmRun.advance` does.
         """
-        if until > self._known:
-            self._run_on(until - self._known)
+        if until > self._taken:
+            self._run_on(until - self._taken)
         elif self._progress:
-            self._progress(self._with_known(Stage(until, until, "starts", 0, 0), until))
+            self._progress(self._with_stored(Stage(until, until, "starts", 0, 0), until))
         whole = self._whole
         if whole is None:
             raise ValueError(f"need at least 1 episode, got {until}")
@@ -105,10 +105,10 @@ class KeptRun:
     def keep(self) -> None:
         """Store the episodes that have ended, unless they are stored already."""
         whole = self._whole
-        if whole is None or whole.arm.episodes == self._stored:
+        if whole is None or whole.arm.episodes == self._written:
             return
         note = self._cache.store(self._key, whole)
-        self._stored = whole.arm.episodes
+        self._written = whole.arm.episodes
         if note and note not in self.notes:
             self.notes.append(note)
 
@@ -117,26 +117,26 @@ class KeptRun:
         self._cache.discard(self._key)
 
     def __str__(self) -> str:
-        if not self._known:
+        if not self._taken:
             return f"{self._name}: run anew"
         key = self._key[:_DIGITS]
-        return f"{self._name}: {self._known} episodes stored (key {key}), two run again and equal"
+        return f"{self._name}: {self._taken} episodes stored (key {key}), two run again and equal"
 
     @property
     def resumed(self) -> str:
         """What of an interrupted session is taken in place of being run; empty for nothing."""
-        if not self._resumes or not self._known:
+        if not self._resumes or not self._taken:
             return ""
-        total = self._known + len(self._rest.episodes)
-        return f"{self._name}: {self._known} of {total} episodes"
+        total = self._taken + len(self._rest.episodes)
+        return f"{self._name}: {self._taken} of {total} episodes"
 
     @property
     def _whole(self) -> StoredArm | None:
         """Stored and new episodes together."""
         new = self._run.finished
-        if self._kept is None or new is None:
-            return new or self._kept
-        return self._kept.followed_by(new)
+        if self._stored_arm is None or new is None:
+            return new or self._stored_arm
+        return self._stored_arm.followed_by(new)
 
     def _run_on(self, until: int) -> None:
         """Run new episodes up to number ``until``, and store them."""
@@ -155,16 +155,16 @@ class KeptRun:
             self._next_file = now + SECONDS_BETWEEN_FILES
             self.keep()
         if self._progress:
-            self._progress(self._with_known(stage, self._known))
+            self._progress(self._with_stored(stage, self._taken))
 
-    def _with_known(self, stage: Stage, known: int) -> Stage:
-        """Return what is told of the first episodes, which are known, and others together."""
-        if self._kept is None:
+    def _with_stored(self, stage: Stage, taken: int) -> Stage:
+        """Return what is told of the first episodes, which were stored, and others together."""
+        if self._stored_arm is None:
             return stage
         return stage._replace(
-            solved=(stage.solved or 0) + int(self._kept.arm.successes[:known].sum()),
-            starts=stage.starts + known,
-            note=f"{'from' if not stage.starts else f'{known} from'} the cache, 2 run again",
+            solved=(stage.solved or 0) + int(self._stored_arm.arm.successes[:taken].sum()),
+            starts=stage.starts + taken,
+            note=f"{'from' if not stage.starts else f'{taken} from'} the cache, 2 run again",
         )
 
     def _checked(self, starts: Starts) -> StoredArm | None:
@@ -182,25 +182,25 @@ class KeptRun:
         self.notes.append(f"{difference}; it was discarded and run anew")
         return None
 
-    def _difference(self, kept: StoredArm, known: Arm, starts: Starts) -> str | None:
+    def _difference(self, stored: StoredArm, used: Arm, starts: Starts) -> str | None:
         """Say what goes otherwise now than in a stored arm, as far as it is used; None if nothing.
 
         Not all episodes feel what has changed in a model, and two may miss those that do.
         """
-        if not kept.begins_at(starts.states):
+        if not stored.begins_at(starts.states):
             return f"the stored {self._name} arm began at other starts"
         rng = np.random.default_rng()
         if self._resumes:
-            count = min(_FIRST_PLANS, known.episodes)
-            rows = np.sort(rng.choice(known.episodes, size=count, replace=False))
+            count = min(_FIRST_PLANS, used.episodes)
+            rows = np.sort(rng.choice(used.episodes, size=count, replace=False))
             for row, actions in zip(rows, self._first_actions(starts.take(rows)), strict=True):
-                if not np.array_equal(actions, known.actions[row][: len(actions)]):
+                if not np.array_equal(actions, used.actions[row][: len(actions)]):
                     return (
                         f"the stored {self._name} arm could not be repeated: the first plan of "
-                        f"episode {known.indices[row]} is another one now"
+                        f"episode {used.indices[row]} is another one now"
                     )
         return spot_check(
-            known,
+            used,
             rng=rng,
             run=lambda rows: self._repeat(starts.take(rows), None).advance(len(rows)),
         )

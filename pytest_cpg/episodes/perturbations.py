@@ -188,7 +188,7 @@ _NAMED = re.compile(rf"([a-z-]+)-({_NUMBER})")
 _DROPPED = re.compile(rf"(drop-next)-({_NUMBER})(?:-({'|'.join(_MOMENTS)})-({_NUMBER}))?")
 
 
-def parse_perturbation(given: Any) -> Perturbation | None:
+def parse_perturbation(value: Any) -> Perturbation | None:
     """Return the perturbation of a name, or the perturbation itself; None for ``"none"``.
 
     Raises ValueError, naming the value and what to type instead.
@@ -198,18 +198,18 @@ def parse_perturbation(given: Any) -> Perturbation | None:
     >>> parse_perturbation("mass-1.2,gravity-0.9").name
     'mass-1.2,gravity-0.9'
     """
-    if given is None or isinstance(given, Perturbation):
-        return given
-    if given == "none":
+    if value is None or isinstance(value, Perturbation):
+        return value
+    if value == "none":
         return None
-    if not isinstance(given, str):
-        raise ValueError(f"need a perturbation or its name, got {given!r}. {_known()}")
-    dropped = _DROPPED.fullmatch(given)
+    if not isinstance(value, str):
+        raise ValueError(f"need a perturbation or its name, got {value!r}. {_known()}")
+    dropped = _DROPPED.fullmatch(value)
     if dropped:
         _, number, moment, when = dropped.groups()
         return DropActions(_figure(number), **({moment: _figure(when)} if moment else {}))
     parts: list[tuple[str, str]] = []
-    for part in given.split(","):
+    for part in value.split(","):
         match = _NAMED.fullmatch(part) or _DROPPED.fullmatch(part)
         if match is None or match[1] not in _EXAMPLES:
             raise ValueError(_unknown(part))
@@ -218,7 +218,7 @@ def parse_perturbation(given: Any) -> Perturbation | None:
     if kind in _SCALES or len(parts) > 1:
         if len({*_SCALES}.intersection(name for name, _ in parts)) < len(parts):
             raise ValueError(
-                f"{given!r}: only mass, friction and gravity can be joined, each once, as in "
+                f"{value!r}: only mass, friction and gravity can be joined, each once, as in "
                 f"'mass-1.2,gravity-0.9'. Write one gate for each."
             )
         return Physics(**{name: float(scale) for name, scale in parts})
@@ -232,21 +232,21 @@ def _figure(text: str) -> Any:
     return int(text) if text.isdecimal() else float(text)
 
 
-def _unknown(given: str) -> str:
+def _unknown(name: str) -> str:
     """Say what to type instead of a name that is none."""
-    stem = re.sub(rf"-?{_NUMBER}.*", "", given)
+    stem = re.sub(rf"-?{_NUMBER}.*", "", name)
     # "DropActions(" is 0.6 near to "friction".
     close = get_close_matches(stem, _EXAMPLES, n=1, cutoff=0.61)
     if not close:
-        return f"no perturbation is named {given!r}. {_known()}"
-    meant = re.sub(rf"(?<=\d-)[a-z]+(?=-{_NUMBER}$)", _moment, close[0] + given[len(stem) :])
+        return f"no perturbation is named {name!r}. {_known()}"
+    meant = re.sub(rf"(?<=\d-)[a-z]+(?=-{_NUMBER}$)", _moment, close[0] + name[len(stem) :])
     try:
-        is_one = meant != given and parse_perturbation(meant) is not None
+        is_one = meant != name and parse_perturbation(meant) is not None
     except ValueError:
         is_one = False
     # What is wrong may also be the number.
     meant = meant if is_one else _EXAMPLES[close[0]]
-    return f"no perturbation is named {given!r}. Did you mean {meant!r}?"
+    return f"no perturbation is named {name!r}. Did you mean {meant!r}?"
 
 
 def _moment(wrong: re.Match[str]) -> str:

@@ -144,20 +144,20 @@ def starts_from(task: Task, seeds: IntArray) -> FloatArray:
 
 
 def _numbers(
-    task: Task, method: str, given: Any, shape: tuple[int | None, ...], wanted: str
+    task: Task, method: str, answer: Any, shape: tuple[int | None, ...], wanted: str
 ) -> FloatArray:
     """Return an answer as numbers; raise TaskError unless it has this shape, None for any size."""
     try:
-        numbers = np.asarray(given, dtype=np.float64).copy()
+        numbers = np.asarray(answer, dtype=np.float64).copy()
     except (TypeError, ValueError):
-        raise _error(task, method, given, wanted) from None
+        raise _error(task, method, answer, wanted) from None
     fits = (size in (None, actual) for size, actual in zip(shape, numbers.shape, strict=False))
     if numbers.ndim != len(shape) or not all(fits):
-        raise _error(task, method, given, wanted)
+        raise _error(task, method, answer, wanted)
     return numbers
 
 
-def _error(task: Task, method: str, given: Any, wanted: str) -> TaskError:
-    is_array = isinstance(given, np.ndarray) and given.ndim
-    what = f"{given.dtype} of shape {list(given.shape)}" if is_array else reprlib.repr(given)
+def _error(task: Task, method: str, answer: Any, wanted: str) -> TaskError:
+    is_array = isinstance(answer, np.ndarray) and answer.ndim
+    what = f"{answer.dtype} of shape {list(answer.shape)}" if is_array else reprlib.repr(answer)
     return TaskError(f"{task.name}: {method} returned {what}. Return {wanted}.")

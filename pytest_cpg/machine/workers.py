@@ -41,7 +41,7 @@ class Parcel(NamedTuple):
     key: str
 
 
-def dump(value: object, what: str, known: Sequence[tuple[object, Parcel]] = ()) -> Parcel:
+def dump(value: object, what: str, parts: Sequence[tuple[object, Parcel]] = ()) -> Parcel:
     """Pickle what a worker is to have.
 
     Functions that no module knows are sent as they are where cloudpickle is installed. Raises
@@ -49,7 +49,7 @@ def dump(value: object, what: str, known: Sequence[tuple[object, Parcel]] = ()) 
 
     Parameters
     ----------
-    known : sequence of (object, Parcel)
+    parts : sequence of (object, Parcel)
         What is sent by itself, and referred to where it is met.
     """
     buffer = io.BytesIO()
@@ -58,9 +58,9 @@ def dump(value: object, what: str, known: Sequence[tuple[object, Parcel]] = ()) 
         pickler = importlib.import_module("cloudpickle").Pickler
     met: dict[int, str] = {}
 
-    def refer(_: Any, one: object) -> int | None:
-        for place, (other, parcel) in enumerate(known):
-            if one is other:
+    def refer(_: Any, met_value: object) -> int | None:
+        for place, (other, parcel) in enumerate(parts):
+            if met_value is other:
                 met[place] = parcel.key
                 return place
         return None
@@ -81,16 +81,16 @@ def dump(value: object, what: str, known: Sequence[tuple[object, Parcel]] = ()) 
     return Parcel(tuple(sys.path), content, digest)
 
 
-def load(parcel: Parcel, known: Sequence[object] = ()) -> Any:
+def load(parcel: Parcel, parts: Sequence[object] = ()) -> Any:
     """Return the value that `dump` was given; modules are looked for where it did, too.
 
-    ``known`` are what was sent by itself, in the same order. Raises ComponentError when a module
+    ``parts`` are what was sent by itself, in the same order. Raises ComponentError when a module
     that it needs is not found here, or is another one.
     """
     sys.path.extend(path for path in parcel.paths if path not in sys.path)
     try:
         # Written by `dump` in the session that sends it; no file is ever read.
-        return _Unpickler(parcel.content, known).load()
+        return _Unpickler(parcel.content, parts).load()
     except (ImportError, AttributeError) as error:
         raise ComponentError(
             f"a worker cannot load what it was sent ({error}). Keep task, planner and model in "
@@ -100,13 +100,13 @@ def load(parcel: Parcel, known: Sequence[object] = ()) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):  # of `load`
-    def __init__(self, content: bytes, known: Sequence[object]) -> None:
+    def __init__(self, content: bytes, parts: Sequence[object]) -> None:
         super().__init__(io.BytesIO(content))
-        self._known = known
+        self._parts = parts
 
     def persistent_load(self, place: int) -> object:
         """Return what `dump` has referred to."""
-        return self._known[place]
+        return self._parts[place]
 
 
 T = TypeVar("T")

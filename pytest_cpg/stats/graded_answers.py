@@ -81,8 +81,8 @@ class GradedAnswers:
         return self.take(self.confidences >= last - SAME_CONFIDENCE)
 
 
-def _finite(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:
-    values = np.array(given)
+def _finite(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+    values = np.array(values)
     # A bool may be an answer in the place of its confidence, and a text would be read as a number.
     if values.dtype.kind in "bSU":
         raise ValueError(f"need numbers as {name}, got {values.dtype}")

@@ -166,16 +166,16 @@ class ControlTask:
         threshold = self.formulas.threshold if self.threshold is None else self.threshold
         return Repeats(self.action_repeat, reward=self.formulas.reward, threshold=threshold)
 
-    def _space(self, given: Any) -> ActionSpace:
+    def _space(self, actions: Any) -> ActionSpace:
         """Return the actions that a word stands for, or the actions themselves."""
-        if isinstance(given, (FiniteActions, BoxActions)):
-            return given
+        if isinstance(actions, (FiniteActions, BoxActions)):
+            return actions
         model = self.simulator.model
-        if given == LEVELS:
+        if actions == LEVELS:
             return FiniteActions(np.array(list(product(self.formulas.levels, repeat=model.nu))))
-        if given == BOX:
+        if actions == BOX:
             return BoxActions(*model.actuator_ctrlrange.T)
-        raise ValueError(f'actions: need "levels" or "box", got {given!r}')
+        raise ValueError(f'actions: need "levels" or "box", got {actions!r}')
 
 
 def control_task(

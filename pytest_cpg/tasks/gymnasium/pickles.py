@@ -169,6 +169,6 @@ def _fill(cell: CellType, content: tuple[Any, ...]) -> None:
         cell.cell_contents = value
 
 
-def _equip(function: FunctionType, kept: tuple[Any, Any, dict[str, Any]]) -> None:
-    function.__defaults__, function.__kwdefaults__, _ = kept
-    function.__dict__.update(kept[2])
+def _equip(function: FunctionType, attributes: tuple[Any, Any, dict[str, Any]]) -> None:
+    function.__defaults__, function.__kwdefaults__, _ = attributes
+    function.__dict__.update(attributes[2])

@@ -105,7 +105,9 @@ class World:
 
     def _step(self, row: FloatArray, action: FloatArray, *, is_kept: bool) -> None:
         before = self._restorer.before() if is_kept else None
-        observation, reward, terminated, _, _ = self._running.step(given(action, self.spaces[1]))
+        observation, reward, terminated, _, _ = self._running.step(
+            native_action(action, self.spaces[1])
+        )
         row[self.size : -OUTCOME] = flat(observation, self.observed, self.spaces[0], self.title)
         total, best = row[-OUTCOME] + float(reward), max(row[-OUTCOME + 1], float(reward))
         row[-OUTCOME:] = total, best, bool(terminated)
@@ -186,7 +188,7 @@ def flat_size(space: Any, title: str, make: str | Callable[[], Any]) -> int:
     )
 
 
-def given(action: FloatArray, space: Any) -> Any:
+def native_action(action: FloatArray, space: Any) -> Any:
     """Return an action [A] as an environment with this space takes it."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return int(action[0])
