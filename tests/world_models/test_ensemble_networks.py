@@ -273,9 +273,7 @@ def test_a_file_is_a_model_for_either_gate(tmp_path):
     model = trained(transitions, members=2, updates=5)
     model.save(tmp_path / "ensemble.safetensors")
     loaded = readers.load(tmp_path / "ensemble.safetensors", task)
-    assert (
-        repr(loaded) == "EnsembleNetwork(2 members, feed-forward, deterministic, 16x16, 5 updates)"
-    )
+    assert repr(loaded) == "EnsembleNetwork(2 members, deterministic, 16x16, 5 updates)"
     assert isinstance(loaded, EnsembleStep)
     states = task.reset(np.arange(6))
     actions = task.actions.sample([np.random.default_rng(0)] * 6, ())
