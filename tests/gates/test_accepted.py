@@ -7,7 +7,7 @@ import pytest
 from fakes import first, result_of
 
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.records import BaselineGate
 
 RESULT = result_of(first(47, 50), first(37, 50))
 GATE = BaselineGate.of(RESULT)

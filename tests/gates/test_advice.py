@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from faulty_models import Fault, OwnScore, Puck, Remembering, everywhere, named
 
-from pytest_cpg.gates.planning_gap.cause import Cause
-from pytest_cpg.gates.planning_gap.diagnosis.advice import advice_on
+from pytest_cpg.gates.planning_gap.cause import Cause, advice_on
 
 TURN = np.array([[np.cos(2), -np.sin(2)], [np.sin(2), np.cos(2)]])
 

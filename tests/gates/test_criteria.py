@@ -1,7 +1,7 @@
 import pytest
 
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.planning_gap.criteria import Criteria
+from pytest_cpg.gates.planning_gap.stopping import Criteria
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks.grids import maze
 

@@ -30,7 +30,6 @@ from pytest_cpg.episodes.probe import starts_of
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.planning_gap.card import cause_of
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Profile
-from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.diagnosis import sample
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import PERCENTILE, read_training_data
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import Headroom
@@ -43,9 +42,9 @@ from pytest_cpg.gates.planning_gap.diagnosis.rules import has_headroom
 from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.diagnosis.wording import diagnosis_of
 from pytest_cpg.gates.planning_gap.figures import profile_figures
-from pytest_cpg.gates.planning_gap.kind import PlanningGap
+from pytest_cpg.gates.planning_gap.kind import PlanningGap, Spec
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.spec import Spec
+from pytest_cpg.gates.planning_gap.stopping import Criteria
 from pytest_cpg.planners import CEM
 from pytest_cpg.render.section import cause_lines, text_of
 from pytest_cpg.stats import Verdict

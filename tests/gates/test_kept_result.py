@@ -4,7 +4,7 @@ from fakes import first, result_of
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kept import KeptResult, drift_of, entry_for
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.records import BaselineGate
 
 GAP = GATES["cpg"]
 RESULT = result_of(first(50, 50), first(44, 50))

@@ -21,11 +21,11 @@ from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import worst_of
 from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis
-from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.explanation import advice, loss_split
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
+from pytest_cpg.gates.planning_gap.stopping import Criteria
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.plugin.item_report import properties
 from pytest_cpg.render.section import section, text_of

@@ -14,11 +14,10 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.replay import replay
 from pytest_cpg.gates.model_ranking import rank_on_starts
-from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.notation import recovery_text
-from pytest_cpg.gates.planning_gap.sweep import Sweep
-from pytest_cpg.gates.planning_gap.sweeping import sweep_settings
+from pytest_cpg.gates.planning_gap.stopping import Criteria
+from pytest_cpg.gates.planning_gap.sweep import Sweep, sweep_settings
 from pytest_cpg.planners import Chance, RandomShooting
 from pytest_cpg.tasks.grids import two_room
 from pytest_cpg.world_models import OracleDynamics

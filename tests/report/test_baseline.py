@@ -16,7 +16,7 @@ from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kept import KeptResult
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.records import BaselineGate
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.report import baseline as baseline_file
 from pytest_cpg.report.baseline import Baseline, missing, pruned, text_of, updated

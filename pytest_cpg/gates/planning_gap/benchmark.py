@@ -11,10 +11,9 @@ from pytest_cpg.episodes.perturbations import Perturbation
 from pytest_cpg.gates.as_trained import as_trained
 from pytest_cpg.gates.kind import Measuring
 from pytest_cpg.gates.model_ranking import ModelRanking, rank_on_starts
-from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.sweep import Sweep
-from pytest_cpg.gates.planning_gap.sweeping import sweep_settings
+from pytest_cpg.gates.planning_gap.stopping import Criteria
+from pytest_cpg.gates.planning_gap.sweep import Sweep, sweep_settings
 from pytest_cpg.world_models import OracleDynamics
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.notation import with_ends
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.planning_gap.records import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Interval, agresti_caffo_interval
 from pytest_cpg.stats.paired import exact_mcnemar_p_value, fewest_significant_losses

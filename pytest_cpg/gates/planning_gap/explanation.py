@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from pytest_cpg.gates.notation import number, percentage, with_ends
-from pytest_cpg.gates.planning_gap.cause import Cause
-from pytest_cpg.gates.planning_gap.diagnosis.advice import advice_on_score
+from pytest_cpg.gates.planning_gap.cause import Cause, advice_on_score
 from pytest_cpg.gates.planning_gap.notation import arm_name, reached
 from pytest_cpg.gates.planning_gap.resolving import (
     episodes_to_see,

@@ -12,10 +12,9 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.kept import read_cost
 from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.gates.notation import duration, found_drop
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
-from pytest_cpg.gates.planning_gap.criteria import Criteria
+from pytest_cpg.gates.planning_gap.records import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.stopping import level_of_last_look, level_of_size
+from pytest_cpg.gates.planning_gap.stopping import Criteria, level_of_last_look, level_of_size
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.pairing import pair_rates
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap

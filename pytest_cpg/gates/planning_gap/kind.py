@@ -1,16 +1,20 @@
-"""The planning gap as a kind of gate.
-
-Loaded with the first gate that is collected: whatever measures is imported when it is called.
-"""
+"""The planning gap as a kind of gate, and what a test asks of it, checked and complete."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_cpg.contracts import Task
+from pytest_cpg.episodes.arm import Metric
+from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import parse_perturbation
+from pytest_cpg.episodes.replay import replay
+from pytest_cpg.episodes.traces import Replay
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import (
     OF_EPISODES,
@@ -22,24 +26,178 @@ from pytest_cpg.gates.arguments import (
     of_option,
     one_of,
 )
+from pytest_cpg.gates.as_trained import as_trained
 from pytest_cpg.gates.card import Card, Ruling, Severity
+from pytest_cpg.gates.choices import task_and_planner
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.finding import Compared, Finding
-from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict, Measuring, Run, worst_of
+from pytest_cpg.gates.kind import (
+    Alarm,
+    Asked,
+    ForecastLine,
+    Lost,
+    MaxVerdict,
+    Measuring,
+    Run,
+    TaskChoice,
+    worst_of,
+)
 from pytest_cpg.gates.options import OF_PLANNING_GAP
-from pytest_cpg.gates.planning_gap.accepted import BaselineGate
+from pytest_cpg.gates.plan_quality.measure import exploitation_of
+from pytest_cpg.gates.planning_gap.benchmark import Benchmark
+from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.compare import compare, unprovable
-from pytest_cpg.gates.planning_gap.lost import Loss
+from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
+from pytest_cpg.gates.planning_gap.forecast import Cost, cost_of, forecast
+from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.gates.planning_gap.recipes import recipe_findings
+from pytest_cpg.gates.planning_gap.records import BaselineGate, Loss
 from pytest_cpg.gates.planning_gap.result import GateResult, without_effect
-from pytest_cpg.gates.planning_gap.spec import Spec, spec_of
-from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
+from pytest_cpg.gates.planning_gap.ruling import ruling_of
+from pytest_cpg.gates.planning_gap.sizes import Sizes, interval_of, sizes_of
+from pytest_cpg.gates.planning_gap.stopping import Criteria, StopMode, gap_p_value_of
+from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Verdict
+from pytest_cpg.world_models import AA_MODEL
 
-if TYPE_CHECKING:
-    from pytest_cpg.contracts import Task
-    from pytest_cpg.episodes.traces import Replay
-    from pytest_cpg.gates.planning_gap.benchmark import Benchmark
-    from pytest_cpg.gates.planning_gap.forecast import Cost
+_SMOKE_EPISODES = 2
+# Verdicts that something is to be done about.
+_DIAGNOSED = (Verdict.MODEL_BOTTLENECK, Verdict.PLANNER_BOTTLENECK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """One test's planning gap.
+
+    Attributes
+    ----------
+    design : callable
+        Returns what all arms share, of the task once it is built.
+    diagnosed : str
+        As --cpg-diagnose.
+    """
+
+    task: TaskChoice
+    design: Callable[[Task], Design]
+    criteria: Criteria
+    diagnosed: str
+
+    def planned(self, task: Task, model: Any) -> Design:
+        """Return what all arms share, planned as the model says where that is left to it."""
+        return as_trained(self.design(task), model)
+
+    def is_diagnosed(self, result: GateResult) -> bool:
+        """Say whether a result is asked why it is as it is."""
+        if result.is_smoke or result.is_aa or self.diagnosed == "never":
+            return False
+        return self.diagnosed == "always" or result.verdict in _DIAGNOSED
+
+
+def spec_of(asked: Asked) -> Spec:
+    """Return what a test asks for.
+
+    Raises ValueError or ComponentError, naming the value and what to type instead.
+    """
+    values = completed(dict(asked.values))
+    task, planner = task_and_planner(values, asked.components)
+    metric: Metric = values["metric"]
+    if metric == "return":
+        _check_returns(asked)
+    elif task.name.startswith("gym:") and task.name == values["task"]:
+        _check_goal(values)
+    if values["threshold"] is not None and values["least_return"] is not None:
+        raise ValueError(
+            "threshold= says which step succeeds, and least_return= which episode does. Leave one "
+            "of them out of this marker."
+        )
+    margin = _margin(values["margin"], metric)
+    has_margin = margin is not None and metric == "success"
+    interval = interval_of(
+        "auto" if metric == "return" else values["interval"],
+        asked.family_size,
+        has_margin=has_margin,
+    )
+    stop: StopMode = "fixed" if metric == "return" else values["stop"]
+    sizes = sizes_of(
+        asked,
+        stop=stop,
+        metric=metric,
+        level=asked.shared(values["confidence"]),
+        interval=interval,
+        has_margin=has_margin,
+    )
+    if asked.is_smoke:
+        stop, sizes = "fixed", Sizes(_SMOKE_EPISODES)
+    shared = partial(
+        Design,
+        planner=planner,
+        episodes=sizes.episodes,
+        seed=values["seed"],
+        starts=values["starts"],
+        level=values["confidence"],
+        metric=metric,
+        oracle_episodes=sizes.oracle_episodes,
+        perturbation=values["perturbation"],
+    )
+    criteria = Criteria(
+        tolerance=values["tolerance"],
+        min_oracle=values["min_oracle"],
+        interval=interval,
+        margin=margin,
+        stop=stop,
+        family_size=asked.family_size,
+        group=values["group"],
+        is_aa=values["model"] == AA_MODEL,
+        is_smoke=asked.is_smoke,
+    )
+    return Spec(
+        task=task,
+        design=lambda built: shared(task=built),
+        criteria=criteria,
+        diagnosed=asked.options["diagnose"],
+    )
+
+
+def _margin(given: Any, metric: Metric) -> float | None:
+    if given is None:
+        return None
+    try:
+        return between(0, 1 if metric == "success" else float("inf"))(given)
+    except ArgumentTypeError as error:
+        raise ValueError(f"margin: {error}") from None
+
+
+def _check_goal(values: Mapping[str, Any]) -> None:
+    """Refuse an environment that nothing tells when an episode of it has succeeded."""
+    if values["threshold"] is None and values["least_return"] is None:
+        raise ValueError(
+            f'task {values["task"]!r} has no goal of its own. Write metric="return", threshold= '
+            f"with the reward of a step that succeeds, or least_return= with the return of such an "
+            f"episode."
+        )
+
+
+def _check_returns(asked: Asked) -> None:
+    """Refuse what a marker asks of returns in vain; what a session asks is for its other gates."""
+    in_marker = {
+        name: value for name, value in asked.values.items() if asked.sources[name] == "marker"
+    }
+    if asked.values["least_return"] is not None:
+        raise ValueError(
+            'least_return= says which returns are a success, and metric="return" compares the '
+            "returns themselves. Leave one of them out of this marker."
+        )
+    if in_marker.get("stop", "fixed") != "fixed":
+        raise ValueError(
+            f'stop={in_marker["stop"]!r} looks at successes early, and metric="return" has no such '
+            f"rule. Leave stop= out of this marker."
+        )
+    if in_marker.get("interval", "auto") != "auto":
+        raise ValueError(
+            f'interval={in_marker["interval"]!r} bounds success rates: metric="return" has its own '
+            f"interval (t, on paired differences). Leave interval= out of this marker."
+        )
+
 
 _KNOWN = GATES["cpg"]
 
@@ -97,10 +255,6 @@ class PlanningGap:
 
     def measure(self, spec: Spec, model: Any, run: Run) -> GateResult:
         """Run the arms on the same starts, and ask why there is a gap."""
-        from pytest_cpg.gates.plan_quality.measure import exploitation_of
-        from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
-        from pytest_cpg.gates.planning_gap.measure import measure_gap
-
         design, oracle = spec.planned(run.task(spec.task), model), run.given["oracle_dynamics"]
         result = measure_gap(
             design,
@@ -131,14 +285,10 @@ class PlanningGap:
 
     def judge(self, result: GateResult, max_verdict: MaxVerdict) -> Ruling:
         """Return what a result says."""
-        from pytest_cpg.gates.planning_gap.ruling import ruling_of
-
         return ruling_of(result, Verdict(max_verdict.label))
 
     def card(self, result: GateResult, max_verdict: MaxVerdict, *, model: str = "") -> Card:
         """Return what a result looks like."""
-        from pytest_cpg.gates.planning_gap.card import card_of
-
         return card_of(result, Verdict(max_verdict.label), model=model)
 
     def alarm(self, result: GateResult) -> Alarm:
@@ -152,20 +302,14 @@ class PlanningGap:
 
     def together(self, compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:
         """Return what several checkpoints of a recipe say together."""
-        from pytest_cpg.gates.planning_gap.recipes import recipe_findings
-
         return recipe_findings(compared, groups)
 
     def cost(self, result: GateResult) -> Cost:
         """Return what a forecast needs to know of the last run."""
-        from pytest_cpg.gates.planning_gap.forecast import cost_of
-
         return cost_of(result)
 
     def runner(self, spec: Spec, measuring: Measuring) -> Benchmark:
         """Return the value of the fixture ``benchmark_runner``."""
-        from pytest_cpg.gates.planning_gap.benchmark import Benchmark
-
         design = spec.design(measuring.task(spec.task))
         return Benchmark(design=design, criteria=spec.criteria, measuring=measuring)
 
@@ -178,8 +322,6 @@ class PlanningGap:
         accepted: BaselineGate | None,
     ) -> ForecastLine:
         """Return what a gate could find, from its last run and the last accepted result."""
-        from pytest_cpg.gates.planning_gap.forecast import forecast
-
         return forecast(spec.design(task), spec.criteria, cost=cost, accepted=accepted)
 
     def compare(self, accepted: BaselineGate | None, result: GateResult) -> Drift:
@@ -207,8 +349,6 @@ class PlanningGap:
         then: Loss | None = None,
     ) -> Replay:
         """Run both arms again on some episodes, and keep all that was planned."""
-        from pytest_cpg.episodes.replay import replay
-
         design = spec.planned(run.task(spec.task), model)
         if then is not None:
             most = max(episodes) + 1

@@ -22,11 +22,10 @@ from pytest_cpg.episodes.probe import (
 )
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notes import begins_from_policy, differences_of, notes_on
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak
 from pytest_cpg.gates.planning_gap.ruling import WeighedArm, is_settled, weigh_arm
-from pytest_cpg.gates.planning_gap.stopping import gap_interval
+from pytest_cpg.gates.planning_gap.stopping import Criteria, gap_interval
 from pytest_cpg.machine.processors import kernels, processor_name
 from pytest_cpg.planners import rollout_steps_per_plan
 from pytest_cpg.stats import Verdict

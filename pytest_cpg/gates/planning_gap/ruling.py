@@ -8,7 +8,6 @@ from typing import NamedTuple
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
-from pytest_cpg.gates.planning_gap.criteria import Criteria
 from pytest_cpg.gates.planning_gap.notation import reached
 from pytest_cpg.gates.planning_gap.result import (
     GateResult,
@@ -16,6 +15,7 @@ from pytest_cpg.gates.planning_gap.result import (
     possible_return_gap,
     return_gap,
 )
+from pytest_cpg.gates.planning_gap.stopping import Criteria
 from pytest_cpg.stats import Interval, Verdict
 from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Profile
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Profile, advice_on
 from pytest_cpg.gates.planning_gap.diagnosis import rules
-from pytest_cpg.gates.planning_gap.diagnosis.advice import advice_on
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     WINDOW,
