@@ -175,12 +175,15 @@ def _errors(predicted: FloatArray, true: FloatArray, unit: FloatArray) -> FloatA
 def _right(steps: Steps, errors: FloatArray, idle: FloatArray) -> float:
     """Return the share of errors [N, J] that are next to none, where anything is done and happens.
 
-    A network is nowhere that right. A model without walls is, where there are none.
+    A network is nowhere that right. A model without walls is, where there are none. Of actions that
+    are right everywhere nothing is counted: where others are wrong is no place.
     """
     begun = steps.begun[:, None]
     happens = ((steps.after != begun) | (steps.answers != begun)).any(axis=-1)
     counts = happens & (steps.actions != idle).any(axis=-1)
-    return float((errors[counts] < WINDOW_ERROR / CONTRAST).mean()) if counts.any() else 0.0
+    right = counts & (errors < WINDOW_ERROR / CONTRAST)
+    mixed = right.sum(axis=0) < counts.sum(axis=0)
+    return float(right[:, mixed].sum() / counts[:, mixed].sum()) if mixed.any() else 0.0
 
 
 def _errors_beside(asked: Asked, steps: Steps, transitions: Transitions) -> FloatArray:
