@@ -1,6 +1,7 @@
 """Which gates have to run, how strictly, and what a smoke test is: as a user meets them."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -313,25 +314,35 @@ def test_a_file_of_gates_that_skips_itself_is_named(repository, workers):
     assert "cpg:" not in flat(repository.runpytest("-W", "ignore", *workers))
 
 
-@pytest.mark.parametrize(
-    "cost",
-    [
-        {"x": 1},
-        3,
-        {"oracle_rate": "1", "seconds_per_episode": {"oracle": 1}},
-        {"oracle_rate": 1.5, "seconds_per_episode": {"oracle": 1}},
-        {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": None}},
-        {"oracle_rate": 0.5, "seconds_per_episode": 3},
-        {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": float("nan")}},
-    ],
-)
-def test_a_cost_that_is_remembered_wrongly_is_not_known(project, cost):
-    path = project.path / ".pytest_cache" / "v" / "cpg" / "costs.1"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"test_gates.py::test_other": cost}), encoding="utf-8")
-    result = project.runpytest("--cpg-plan")
+COSTS_OF_NOBODY = [
+    {"x": 1},
+    3,
+    {"oracle_rate": "1", "seconds_per_episode": {"oracle": 1}},
+    {"oracle_rate": 1.5, "seconds_per_episode": {"oracle": 1}},
+    {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": None}},
+    {"oracle_rate": 0.5, "seconds_per_episode": 3},
+    {"oracle_rate": 0.5, "seconds_per_episode": {"oracle": float("nan")}},
+]
+PLANNED = """
+import pytest
+
+
+@pytest.mark.parametrize("number", range(7))
+@pytest.mark.cpg(task="track", model="right")
+def test_gate(cpg, number): ...
+"""
+
+
+def test_a_cost_that_is_remembered_wrongly_is_not_known(repository):
+    repository.makepyfile(test_gates=PLANNED)
+    folder = repository.path / ".pytest_cache" / "v" / "cpg"
+    folder.mkdir(parents=True)
+    gates = (f"test_gates.py::test_gate[{number}]" for number in range(7))
+    costs = dict(zip(gates, COSTS_OF_NOBODY, strict=True))
+    (folder / "costs.1").write_text(json.dumps(costs), encoding="utf-8")
+    result = repository.runpytest("--cpg-plan")
     assert result.ret == 0
-    result.stdout.fnmatch_lines([" test_other *0.50[?]* [?]"])
+    assert len(re.findall(r"(?m)^ \S+ .* 0\.50\? .* \?$", result.stdout.str())) == 7
 
 
 @pytest.mark.parametrize(
