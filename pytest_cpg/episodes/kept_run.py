@@ -87,6 +87,8 @@ class KeptRun:
         self._run = begin(self._rest, self._tell)
         self._written = 0 if self._stored_arm is None else self._stored_arm.arm.episodes
         self._next_file = time.monotonic() + SECONDS_BETWEEN_FILES
+        # Which one is run, of how many.
+        self._block = 0, 1
 
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until`` that are not stored, and return the arm so far.
@@ -144,7 +146,9 @@ class KeptRun:
         done = 0 if before is None else before.arm.episodes
         # An executor has blocks of its own.
         size = EPISODES_AT_ONCE if isinstance(self._run, ArmRun) else until
-        for end in (*range(done + size, until, size), until):
+        ends = (*range(done + size, until, size), until)
+        for number, end in enumerate(ends):
+            self._block = number, len(ends)
             self._run.advance(end)
             self.keep()
 
@@ -155,7 +159,9 @@ class KeptRun:
             self._next_file = now + SECONDS_BETWEEN_FILES
             self.keep()
         if self._progress:
-            self._progress(self._with_stored(stage, self._taken))
+            number, count = self._block
+            done, total = number * stage.total + stage.done, count * stage.total
+            self._progress(self._with_stored(stage._replace(done=done, total=total), self._taken))
 
     def _with_stored(self, stage: Stage, taken: int) -> Stage:
         """Return what is told of the first episodes, which were stored, and others together."""

@@ -107,12 +107,18 @@ def test_what_has_ended_of_an_interrupted_arm_is_resumed_unless_its_model_is_wro
     monkeypatch.setattr(kept_run, "EPISODES_AT_ONCE", 10)
     expected, _ = resumed(resumes=False)
 
+    seen = []
+
     def stop(name, stage):
-        if stage.starts == 20 and stage.done:
+        seen.append(stage.done / stage.total)
+        if stage.starts == 20 and stage.done > stage.total / 3:
             raise IncompleteError("time is up")
 
     with pytest.raises(IncompleteError):
         resumed(resumes=False, progress=stop)
+    # A third for each of three blocks.
+    assert seen == sorted(seen)
+    assert 1 / 3 in seen
     arm, reuse = resumed(*[wrong] if wrong else ())
     if wrong:
         assert "the stored learned arm could not be repeated" in reuse
@@ -130,7 +136,7 @@ def test_what_has_ended_of_an_interrupted_arm_is_resumed_unless_its_model_is_wro
         (Remembering, "update"),
         (Scoring, "score"),
         (Slippery, "rollout"),
-        (Slippery, "cost"),
+        (Slippery, "costs"),
         (Remembering, "policy_plans"),
     ],
 )
@@ -142,7 +148,8 @@ def test_all_that_a_planner_asks_is_in_the_digest(model, name):
     starts = starts_of(design)
     bound = replace(
         bound_to_starts(model(), design, starts),
-        cost=lambda latents, plans, *_: np.zeros(plans.shape[:2]),
+        costs=lambda latents, plans, *_: np.zeros(plans.shape[:2]),
+        has_own_cost=True,
         policy_plans=lambda _, noise: np.zeros(noise.shape),
     )
     before = answers_digest(bound, design, starts)
