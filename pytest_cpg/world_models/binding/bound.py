@@ -10,7 +10,7 @@ from pytest_cpg.contracts import ActionSpace, FloatArray, IntArray, Planner
 from pytest_cpg.world_models.binding.acting import Acting
 from pytest_cpg.world_models.binding.conventions import ArrayFunction
 from pytest_cpg.world_models.binding.gradients import PlanGradient
-from pytest_cpg.world_models.binding.rating import Rating, behind
+from pytest_cpg.world_models.binding.rating import Rating, behind, by_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -189,21 +189,3 @@ class BoundModel:
         if not self.noise_size:
             return []
         return [np.zeros((*actions.shape[:-1], self.noise_size)) if noise is None else noise]
-
-
-def by_rows(function: ArrayFunction) -> ArrayFunction:
-    """Return what maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to [N, K].
-
-    ``function`` is asked for all plans as rows, [N * K, ...].
-    """
-
-    def costs(
-        latents: FloatArray, plans: FloatArray, lengths: IntArray, *noise: FloatArray
-    ) -> FloatArray:
-        count = plans.shape[1]
-        rows = (part.reshape(-1, *part.shape[2:]) for part in (plans, *noise))
-        begun, last = np.repeat(latents, count, axis=0), np.repeat(lengths, count)
-        flat, *drawn = rows
-        return function(begun, flat, last, *drawn).reshape(plans.shape[:2])
-
-    return costs

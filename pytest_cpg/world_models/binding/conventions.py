@@ -240,6 +240,27 @@ def unusable(function: object, called: str, failures: Sequence[Failure]) -> Worl
     return refusal(what, failures)
 
 
+def first_that_works(
+    model: Any,
+    through: Callable[[Sender], Callable[..., R]],
+    probe: Sequence[Any],
+    name: str,
+    promise: str,
+) -> tuple[Callable[..., R], R]:
+    """Return a method in the first way to hand it arrays that works, and what came of the probe."""
+    failures = []
+    for sender in senders(getattr(model, name)):
+        call = through(sender)
+        result = attempt(call, *probe)
+        if not isinstance(result, Failure):
+            return call, result
+        arrays = [part for part in probe if isinstance(part, np.ndarray)]
+        failures.append(result.of(f"{sender.label} {shapes(*arrays)}"))
+        if result.answered:
+            break
+    raise unusable(model, promise, failures)
+
+
 def describe(value: object) -> str:
     """Return what a person would call a function or object."""
     return repr(getattr(value, "__qualname__", None) or f"{type(value).__name__} object")

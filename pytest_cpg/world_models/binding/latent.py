@@ -22,13 +22,19 @@ from pytest_cpg.contracts.world_model import (
     Rollout,
 )
 from pytest_cpg.world_models.binding.acting import acting_of
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, by_rows
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
-from pytest_cpg.world_models.binding.costs import cost_of, differs, is_blind
 from pytest_cpg.world_models.binding.nested_states import flattened
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
-from pytest_cpg.world_models.binding.rating import Rating, rating_of
+from pytest_cpg.world_models.binding.rating import (
+    Rating,
+    by_rows,
+    cost_of,
+    differs,
+    is_blind,
+    rating_of,
+)
 from pytest_cpg.world_models.binding.rescoring import witness
 from pytest_cpg.world_models.binding.tiling import is_thread_safe, method_of, tile_of, tiled
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere

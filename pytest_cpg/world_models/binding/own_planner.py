@@ -18,17 +18,15 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.world_models.binding.conventions import (
-    Failure,
     Sender,
-    attempt,
     describe,
+    first_that_works,
     floats,
-    senders,
 )
 
 _PROMISE = (
     "plan(latents [N, Z], rngs, remaining [N]) -> (actions [N, H, A], lengths [N]), all noise "
-    "drawn from the rngs"
+    "drawn from the rngs. Rename it, and the gate's planner plans with this model"
 )
 # Of an action's range: what float32 rounds away.
 _ROUNDING = 1e-6
@@ -64,32 +62,20 @@ class OwnPlanner:
         self._plan: Callable[..., Any] = learned.plan
         self._own, self._actions = own, task.actions
         self.is_warm_started = is_warm_started(learned)
-        failures: list[str] = []
 
-        def twice(own: FloatArray) -> list[Plans]:
-            return [self._one(own, np.random.default_rng(0), budget) for _ in range(2)]
+        def through(sender: Sender) -> Callable[[FloatArray], list[Plans]]:
+            self._sender = sender
+            return lambda own: [self._one(own, np.random.default_rng(0), budget) for _ in range(2)]
 
-        for sender in senders(learned.plan):
-            self._sender: Sender = sender
-            found = attempt(twice, latents[:1])
-            if isinstance(found, Failure):
-                failures.append(f"  given {sender.label}: {found.reason}")
-                continue
-            first, second = found
-            if not np.array_equal(first.actions, second.actions):
-                raise WorldModelError(
-                    f"{self.name} gave other actions for identical arguments, so no verdict on it "
-                    f"could be repeated. Draw all noise from rngs (for torch: "
-                    f"torch.Generator().manual_seed(int(rngs[0].integers(2**62)))), and keep no "
-                    f"plan between calls."
-                )
-            self.horizon = first.actions.shape[1]
-            return
-        reasons = "\n".join(failures)
-        raise WorldModelError(
-            f"{describe(learned)} has a plan that is not usable as {_PROMISE}. Rename it, and the "
-            f"gate's planner plans with this model.\n{reasons}"
-        )
+        _, (first, second) = first_that_works(learned, through, (latents[:1],), "plan", _PROMISE)
+        if not np.array_equal(first.actions, second.actions):
+            raise WorldModelError(
+                f"{self.name} gave other actions for identical arguments, so no verdict on it "
+                f"could be repeated. Draw all noise from rngs (for torch: "
+                f"torch.Generator().manual_seed(int(rngs[0].integers(2**62)))), and keep no plan "
+                f"between calls."
+            )
+        self.horizon = first.actions.shape[1]
 
     def __repr__(self) -> str:
         return self.name

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Task, WorldModelError
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, by_rows
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
+from pytest_cpg.world_models.binding.rating import by_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.world_models.binding.binding import no_model
 
 _HOW = (
     "Name a function that returns the model: what maps observations [B, O] and actions [B, A] to "
@@ -82,8 +83,6 @@ def returned(text: str, factory: Callable[..., Any], task: Any = None) -> Any:
         raise ComponentError(f"{text!r} returned None. End it in a return of the model.")
     if inspect.isgenerator(model):
         raise ComponentError(f"{text!r} yields, as only a fixture may. Return the model from it.")
-    from pytest_cpg.world_models.binding.binding import no_model
-
     given = no_model(model, how=_HOW)
     if given:
         raise ComponentError(f"{text!r} returned {given}")

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import ActionRepeat, ObservationKeys
+from pytest_cpg.world_models.binding.tensors import Tensor
 from pytest_cpg.world_models.checkpoint import Checkpoint
-
-if TYPE_CHECKING:
-    from pytest_cpg.world_models.binding.tensors import Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,29 +5,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.contracts.ensemble import Act, EnsembleRollout, Imagined
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.world_model import Reward
 from pytest_cpg.world_models.binding.binding import no_model
-from pytest_cpg.world_models.binding.callables import agree
+from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.binding.conventions import (
-    Failure,
+    ArrayFunction,
     Sender,
-    attempt,
     describe,
+    first_that_works,
     floats,
-    senders,
-    shapes,
-    unusable,
 )
 from pytest_cpg.world_models.binding.ensemble import Ensemble
 from pytest_cpg.world_models.binding.latent import stated_noise_size
+from pytest_cpg.world_models.binding.rating import reads_both_ends
 from pytest_cpg.world_models.binding.torch_state import inference
-from pytest_cpg.world_models.ensembles.members import dynamics_step
 from pytest_cpg.world_models.ensembles.rollout import (
     ClipBounds,
     Step,
@@ -52,7 +50,6 @@ _ROLLOUT = (
 )
 
 _Rollout: TypeAlias = Callable[[FloatArray, Act, int], Imagined]
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,7 +110,7 @@ def bind_ensemble(
     with inference(model):
         if isinstance(model, Ensemble):
             members, kind = len(model.members), np.dtype(np.float64)
-            step = dynamics_step(model, observations, actions)
+            step = _dynamics_step(model, observations, actions)
         else:
             members = _members_of(model)
             start = (_each(observations, members), _each(actions, members))
@@ -222,30 +219,9 @@ def _model_step(
 
         return step
 
-    step, found = _first_that_works(model, through, probe, "step", _STEP)
+    step, found = first_that_works(model, through, probe, "step", _STEP)
     _check_step(model, step, found, probe)
     return step, found.observations.dtype
-
-
-def _first_that_works(
-    model: Any,
-    through: Callable[[Sender], Callable[..., R]],
-    probe: Sequence[Any],
-    name: str,
-    promise: str,
-) -> tuple[Callable[..., R], R]:
-    """Return a method in the first way to hand it arrays that works, and what came of the probe."""
-    failures = []
-    for sender in senders(getattr(model, name)):
-        call = through(sender)
-        found = attempt(call, *probe)
-        if not isinstance(found, Failure):
-            return call, found
-        arrays = [one for one in probe if isinstance(one, np.ndarray)]
-        failures.append(found.of(f"{sender.label} {shapes(*arrays)}"))
-        if found.answered:
-            break
-    raise unusable(model, promise, failures)
 
 
 def _stepped(given: Any, shape: tuple[int, ...]) -> Stepped:
@@ -323,7 +299,7 @@ def _bind_rollout(
     def act(_: int, __: FloatArray) -> FloatArray:
         return start[1]
 
-    rollout, found = _first_that_works(model, through, (start[0], act, 2), "rollout", _ROLLOUT)
+    rollout, found = first_that_works(model, through, (start[0], act, 2), "rollout", _ROLLOUT)
     again = rollout(start[0], act, 2)
     if not np.array_equal(found.rewards, again.rewards, equal_nan=True):
         raise WorldModelError(
@@ -356,3 +332,57 @@ def _imagined(given: Any, shape: tuple[int, int, int], observations: FloatArray)
     _check_shape("rewards", rewards, shape)
     _check_shape("observations", after, (*shape, observations.shape[2]))
     return Imagined(rewards, after, _truths(given[2], shape))
+
+
+def _dynamics_step(ensemble: Ensemble, observations: FloatArray, actions: FloatArray) -> Step:
+    """Return the step of several dynamics, each for its own rows, and their rewards.
+
+    Raises WorldModelError, naming the member that is not usable, or has no reward.
+
+    Parameters
+    ----------
+    observations, actions : array [P, O], array [P, A]
+        Rows to verify each member with.
+    """
+    steps, rewards = [], []
+    for number, member in enumerate(ensemble.members):
+        try:
+            dynamics = adapt_dynamics(member, observations, actions)
+            rewards.append(_reward_of(ensemble, number, dynamics.step, observations, actions))
+        except WorldModelError as error:
+            raise WorldModelError(f"member {number} of the Ensemble: {error}") from error.__cause__
+        steps.append(dynamics.step)
+
+    def step(before: FloatArray, taken: FloatArray) -> Stepped:
+        after = np.stack([one(*row) for one, *row in zip(steps, before, taken, strict=True)])
+        rows = zip(rewards, before, taken, after, strict=True)
+        return Stepped(after, np.stack([reward(*row) for reward, *row in rows]))
+
+    return step
+
+
+def _reward_of(
+    ensemble: Ensemble,
+    number: int,
+    step: ArrayFunction,
+    observations: FloatArray,
+    actions: FloatArray,
+) -> ArrayFunction:
+    """Return the rewards of a member's steps: the ensemble's function, or its own."""
+    member = ensemble.members[number]
+    if ensemble.reward is None and not has(member, Reward):
+        raise WorldModelError(
+            f"{describe(member)} predicts no rewards, and returns are sums of rewards. Write "
+            f"Ensemble([...], reward=function), called with observations [B, O], actions [B, A] "
+            f"and next observations [B, O], or give each member a reward."
+        )
+    own: Callable[..., Any] = member.reward if ensemble.reward is None else ensemble.reward
+    takes_all = reads_both_ends(own)
+    probe = (observations, actions, step(observations, actions))
+    head = adapt(
+        own,
+        *probe[: 3 if takes_all else 2],
+        shape=lambda before, *_: before.shape[:1],
+        promise="reward(observations [B, O], actions [B, A], next observations [B, O]) -> [B]",
+    )
+    return head if takes_all else lambda before, taken, _: head(before, taken)
