@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from copy import deepcopy
 from datetime import datetime
 from importlib import import_module
 from importlib.resources import files
@@ -47,6 +48,13 @@ def test_skipped():
 def project(repository):
     repository.makepyfile(test_gates=GATES)
     return repository
+
+
+@pytest.fixture(scope="module")
+def earlier(recorded):
+    """What the report of an earlier session of the project says."""
+    session = recorded({"test_gates.py": GATES}, "--cpg-json=old.json", "-k", "right")
+    return json.loads((session.folder / "old.json").read_text(encoding="utf-8"))
 
 
 GREEN = """
@@ -302,16 +310,16 @@ def test_a_page_is_refused_without_its_extra(project, monkeypatch):
         (("learned", "level"), 7),
     ],
 )
-def test_a_history_damaged_in_a_result_is_named_and_costs_no_verdict(project, place, wrong):
+def test_a_history_damaged_in_a_result_is_named_and_costs_no_verdict(
+    project, earlier, place, wrong
+):
     pytest.importorskip("jinja2")
-    old = project.path / "old.json"
-    project.runpytest(f"--cpg-json={old}", "-k", "right")
-    report = json.loads(old.read_text(encoding="utf-8"))
+    report = deepcopy(earlier)
     values = report["gates"][0]["comparisons"][0]["result"]
     for name in place[:-1]:
         values = values[name]
     values[place[-1]] = wrong
-    old.write_text(json.dumps(report), encoding="utf-8")
+    (project.path / "old.json").write_text(json.dumps(report), encoding="utf-8")
     result = project.runpytest("--cpg-html=p.html", "--cpg-history=old.json", "-k", "right")
     assert result.ret == pytest.ExitCode.OK
     said = flat(result)
@@ -320,13 +328,11 @@ def test_a_history_damaged_in_a_result_is_named_and_costs_no_verdict(project, pl
     assert "written: p.html" in said
 
 
-def test_a_history_of_immense_returns_can_be_drawn(project):
+def test_a_history_of_immense_returns_can_be_drawn(project, earlier):
     pytest.importorskip("jinja2")
-    old = project.path / "old.json"
-    project.runpytest(f"--cpg-json={old}", "-k", "right")
-    report = json.loads(old.read_text(encoding="utf-8"))
+    report = deepcopy(earlier)
     report["gates"][0]["comparisons"][0]["result"]["interval"].update(low=-1e308, high=1e308)
-    old.write_text(json.dumps(report), encoding="utf-8")
+    (project.path / "old.json").write_text(json.dumps(report), encoding="utf-8")
     result = project.runpytest("--cpg-html=p.html", "--cpg-history=old.json", "-k", "right")
     assert result.ret == pytest.ExitCode.OK
     drawn = re.findall(r' d="([^"]*)"', (project.path / "p.html").read_text(encoding="utf-8"))
@@ -349,9 +355,9 @@ def test_a_page_that_cannot_be_drawn_costs_no_other_file(project, monkeypatch):
     validated(project.path / "n.json")
 
 
-def test_a_history_may_have_brackets_in_its_path(project):
+def test_a_history_may_have_brackets_in_its_path(project, earlier):
     pytest.importorskip("jinja2")
-    project.runpytest("--cpg-json=old [1].json", "-k", "right")
+    (project.path / "old [1].json").write_text(json.dumps(earlier), encoding="utf-8")
     result = project.runpytest("--cpg-html=p.html", "--cpg-history=old [1].json", "-k", "right")
     result.stdout.no_fnmatch_line("*nothing matches*")
     assert len(histories_in((project.path / "p.html").read_text(encoding="utf-8"))) == 1
