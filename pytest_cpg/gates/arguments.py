@@ -124,14 +124,6 @@ def one_of(*choices: str) -> Callable[[Any], str]:
     return parse
 
 
-def interval_method(value: Any) -> str:
-    """Parse what bounds the gap: "auto", or one of `METHODS`."""
-    # They bring numpy.
-    from pytest_cpg.stats.methods import METHODS
-
-    return one_of("auto", *METHODS)(value)
-
-
 def name(value: Any) -> str:
     """Parse a name of one's own choice, which may be empty."""
     if not isinstance(value, str):
@@ -149,6 +141,18 @@ def gate_name(value: Any) -> str:
             f"need a name without '::' that does not end in ' #2', got {given!r}"
         )
     return given
+
+
+def workers(value: Any) -> int | str:
+    """Parse a number of processes, or the address of a dask scheduler."""
+    if isinstance(value, str) and "://" in value:
+        return value
+    try:
+        return whole(1, 1024)(value)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(
+            f"{error}; or the address of a dask scheduler, such as tcp://host:8786"
+        ) from None
 
 
 def all_or_whole(value: Any) -> str:

@@ -17,6 +17,11 @@ OPTIONS: Final[dict[str, str]] = {
     "last": "Type --lf for what failed; the summary has the command that settles what is open.",
     "prune_baseline": "--cpg-update-baseline drops what is gone.",
     "force": "Type --cpg-json=report.json, and then: pytest-cpg accept report.json --force",
+    "budget": "Limit each gate: --cpg-timeout, or timeout= in the marker.",
+    "cluster": "Give the scheduler's address to --cpg-workers.",
+    "family_size": "Set cpg_family_size in the ini file, as a family belongs to the project.",
+    "interval": "Write interval= in the marker.",
+    "tolerance": "Write tolerance= in the marker.",
     "github": "GitHub Actions are detected. GITHUB_ACTIONS=false turns annotations off.",
 }
 """By the name after --cpg-, with underscores."""

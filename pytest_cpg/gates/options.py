@@ -23,6 +23,8 @@ class Option:
         Whether a marker may give it, too.
     is_for_one_run : bool
         Whether it is given on the command line only.
+    is_for_projects : bool
+        Whether it is given in the ini file only.
     overruled : mapping
         What leaves it without a part, such as ``"quick"``, and why.
     """
@@ -36,6 +38,7 @@ class Option:
     _: KW_ONLY
     is_for_one_gate: bool = True
     is_for_one_run: bool = False
+    is_for_projects: bool = False
     overruled: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -79,23 +82,6 @@ OF_PLANNING_GAP = (
         "N",
         "episodes per arm (default 50)",
         overruled=_SIZES,
-    ),
-    Option(
-        "tolerance",
-        parser("between", 0, 0.5),
-        "float",
-        0.05,
-        "RATE",
-        "success rates this near to 0 or 1 count as 0 or 1, in (0, 0.5) (default 0.05)",
-    ),
-    Option(
-        "interval",
-        parser("interval_method"),
-        "string",
-        "auto",
-        "METHOD",
-        "what bounds the gap and judges it, by a name of docs/marker.md (default auto: "
-        "agresti-caffo, and tango with a margin or a correction)",
     ),
     Option(
         "stop",

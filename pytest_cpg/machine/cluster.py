@@ -71,7 +71,7 @@ def connect(address: str) -> Cluster:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
         raise ComponentError(
-            '--cpg-cluster needs the extra cluster: pip install "pytest-cpg[cluster]"'
+            'a dask scheduler needs the extra cluster: pip install "pytest-cpg[cluster]"'
         ) from None
     try:
         client: Any = distributed.Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)

@@ -165,6 +165,5 @@ def _without_our_frames(text: str) -> str:
 def _killer(name: str) -> WorldModelError:
     return WorldModelError(
         f"{name}: the process that ran them died {_MOST_ATTEMPTS} times. The model ends its "
-        f"process or takes more memory than there is; run it without --cpg-workers or "
-        f"--cpg-cluster to see."
+        f"process or takes more memory than there is; run it without --cpg-workers to see."
     )

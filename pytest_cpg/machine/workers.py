@@ -74,7 +74,7 @@ def dump(value: object, what: str, parts: Sequence[tuple[object, Parcel]] = ()) 
         raise ComponentError(
             f"{what} cannot be sent to another process ({type(error).__name__}: {error}). Define "
             f"its classes and functions in a module{install}; or run it in this process, without "
-            f"--cpg-workers and --cpg-cluster."
+            f"--cpg-workers."
         ) from error
     content = buffer.getvalue()
     digest = hashlib.sha256(content + repr(sorted(met.items())).encode()).hexdigest()
@@ -95,7 +95,7 @@ def load(parcel: Parcel, parts: Sequence[object] = ()) -> Any:
         raise ComponentError(
             f"a worker cannot load what it was sent ({error}). Keep task, planner and model in "
             f"modules that can be imported by their names from pytest's sys.path, as they can be "
-            f"without --import-mode=importlib; or run them without --cpg-workers and --cpg-cluster."
+            f"without --import-mode=importlib; or run them without --cpg-workers."
         ) from None
 
 

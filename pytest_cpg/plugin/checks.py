@@ -24,7 +24,6 @@ _CLASHES = (
     ("resume", ("quick",), "a smoke test is never resumed"),
     ("replay", ("quick", "plan", "update_baseline", "resume"), "a replay compares nothing"),
     ("replay", ("json", "md", "html"), "a replay has no results to write"),
-    ("workers", ("cluster",), "episodes run here or there"),
 )
 
 
@@ -42,9 +41,10 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
     for name, runs in (("plan", "nothing"), ("replay", "one gate")):
         if is_distributed and (name in settings.switches or name in settings.typed):
             raise pytest.UsageError(f"{flag(name)} runs {runs}, and needs no workers: add -n 0")
-    if settings.of_session("workers") > 1:
+    workers = settings.of_session("workers")
+    if isinstance(workers, int) and workers > 1:
         _check_is_no_worker()
-    if is_distributed and settings.of_session("workers") > 1:
+    if is_distributed and workers != 1:
         raise pytest.UsageError(
             "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
             "several gates at once, --cpg-workers the parts of one."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
 class SessionRuns:
     """What the measurements of one session are made with."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, *, begun: float) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self.settings = settings
-        self._config, self._begun = config, begun
+        self._config = config
         self._tasks: dict[TaskChoice, Task] = {}
 
     def task(self, choice: TaskChoice) -> Task:
@@ -57,13 +56,14 @@ class SessionRuns:
 
         Raises ComponentError when there is no such cluster.
         """
-        address, workers = (self.settings.of_session(name) for name in ("cluster", "workers"))
-        if not address and workers == 1:
+        workers = self.settings.of_session("workers")
+        if workers == 1:
             return None
         from pytest_cpg.machine.cluster import connect
         from pytest_cpg.machine.pool import WorkerPool
 
-        executor: Executor = connect(address) if address else WorkerPool(workers)
+        is_pool = isinstance(workers, int)
+        executor: Executor = WorkerPool(workers) if is_pool else connect(workers)
         self._config.add_cleanup(lambda: executor.shutdown(wait=False))
         return executor
 
@@ -94,13 +94,8 @@ class SessionRuns:
             finally:
                 os._exit(1)
 
-        budget = self.settings.of_session("budget")
-        left = budget + self._begun - time.monotonic() if budget else math.inf
         limit = timeout or math.inf
-        if limit <= left:
-            return Deadline(limit, f"timeout={limit:g}", give_up)
-        reason = f"of --cpg-budget={budget:g}, {max(left, 0):.0f} s were left"
-        return Deadline(left, reason, give_up)
+        return Deadline(limit, f"timeout={limit:g}", give_up)
 
     @property
     def _arms(self) -> ArmCache | None:

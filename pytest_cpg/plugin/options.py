@@ -30,7 +30,8 @@ OPTIONS = (
         "int",
         0,
         "K",
-        "gates of the family, for the correction (default: those of the baseline file)",
+        "gates of the family, for --cpg-correction (default: those of the baseline file)",
+        is_for_projects=True,
     ),
     _OfSession(
         "baseline",
@@ -78,30 +79,14 @@ OPTIONS = (
         f"names (default {HISTORY}, to which each session adds)",
     ),
     _OfSession(
-        "budget",
-        parser("seconds"),
-        "float",
-        0.0,
-        "SECONDS",
-        "time limit of all gates of a session (of each xdist worker), from its start on (default: "
-        "no limit); steps of an episode are budget= in the marker",
-    ),
-    _OfSession(
         "workers",
-        parser("whole", 1, 1024),
-        "int",
-        1,
-        "N",
-        "processes that run parts of each gate, such as episodes (default 1: this one); outcomes "
-        "are the same for any number",
-    ),
-    _OfSession(
-        "cluster",
-        parser("optional_path"),
+        parser("workers"),
         "string",
-        "",
-        "ADDRESS",
-        "run parts of each gate on the dask cluster of this scheduler (extra cluster)",
+        1,
+        "N|ADDRESS",
+        "processes that run parts of each gate, such as episodes (default 1: this one), or the "
+        "address of a dask scheduler, such as tcp://host:8786 (extra cluster); outcomes are the "
+        "same for any number",
     ),
     _OfSession(
         "replay",
@@ -195,6 +180,17 @@ class DeclaredOptions:
 
     def _add(self, option: Option) -> None:
         self.table[option.name] = option
+        if not option.is_for_one_run:
+            help_text = (
+                option.help
+                if option.is_for_projects
+                else f"default of {option.flag}: {option.help}"
+            )
+            self._parser.addini(
+                f"cpg_{option.name}", help_text, type=option.kind, default=option.default
+            )
+        if option.is_for_projects:
+            return
         group = self._of_gates if option.is_for_one_gate else self._of_sessions
         group.addoption(
             option.flag,
@@ -204,10 +200,6 @@ class DeclaredOptions:
             metavar=option.metavar,
             help=option.help,
         )
-        if not option.is_for_one_run:
-            help_text = f"default of {option.flag}: {option.help}"
-            name = f"cpg_{option.name}"
-            self._parser.addini(name, help_text, type=option.kind, default=option.default)
 
 
 def _is_ini(config: pytest.Config, name: str) -> bool:

@@ -68,7 +68,7 @@ class GateSession:
         uncollected: set[str],
         replay: SessionReplay | None,
     ) -> None:
-        self._config, self._settings, self._begun = config, settings, begun
+        self._config, self._settings = config, settings
         self._ledger: Ledger | None = None
         self._plan: list[str] = []
         self._outputs = SessionOutputs(config, settings)
@@ -99,7 +99,7 @@ class GateSession:
         """What measurements are made with."""
         from pytest_cpg.plugin.measuring import SessionRuns
 
-        return SessionRuns(self._config, self._settings, begun=self._begun)
+        return SessionRuns(self._config, self._settings)
 
     def gate(self, node: pytest.Item) -> Gate:
         """Return the gate that a test's markers ask for, or fail with what to write instead."""

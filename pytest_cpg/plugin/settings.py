@@ -77,16 +77,19 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
     check_names(os.environ, PREFIX, options, "in the environment")
     typed, project = {}, {}
     for option in options.values():
+        project[option.name] = (
+            option.default if option.is_for_one_run else _ini_value(config, option)
+        )
+        if option.is_for_projects:
+            continue
         given = config.getoption(f"cpg_{option.name}")
         if given is not None:
             typed[option.name] = given
-        project[option.name] = option.default
         if option.is_for_one_run:
             continue
         text = os.environ.get(option.variable)
         if given is None and text:
             typed[option.name] = _parsed(option, text, option.variable)
-        project[option.name] = _ini_value(config, option)
     switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
     if _from_ini(config, "cpg_strict", "Give true or false"):
         switches.add("strict")
@@ -107,7 +110,8 @@ def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
     from pytest_cpg.contracts.lookup import nearest
 
     # What all begin with tells none from another.
-    known = [flag(name).removeprefix("--cpg-") for name in (*SWITCHES, *options)]
+    of_runs = [name for name, option in options.items() if not option.is_for_projects]
+    known = [flag(name).removeprefix("--cpg-") for name in (*SWITCHES, *of_runs)]
     rests = {word: word.removeprefix("--cpg-") for word in typed}
     raise pytest.UsageError(
         *(
@@ -131,11 +135,15 @@ def check_names(
     # Set for worker processes, which may start a session of their own.
     names.pop(SHARERS, None)
     is_ini = prefix.islower()
-    of_project = {one.name for one in options.values() if not one.is_for_one_run}
-    of_project |= set(INI_SWITCHES if is_ini else ())
+    of_files = {
+        option.name
+        for option in options.values()
+        if not (option.is_for_one_run or (option.is_for_projects and not is_ini))
+    }
+    of_files |= set(INI_SWITCHES if is_ini else ())
     known, typed = (
         {name if is_ini else name.upper(): name for name in found}
-        for found in (of_project, {*SWITCHES, *options} - of_project)
+        for found in (of_files, {*SWITCHES, *options} - of_files)
     )
     faults = []
     for name, rest in names.items():
@@ -156,7 +164,7 @@ def check_names(
 def _left_out(what: str, name: str) -> str:
     """Return what to write in place of an option that is no more; empty for any other."""
     instead = left_out.OPTIONS.get(name)
-    return f"{what} is left out by now. {instead}" if instead else ""
+    return f"{what} was left out. {instead}" if instead else ""
 
 
 def _names_none(what: str, prefix: str, close: str | None) -> str:

@@ -247,10 +247,14 @@ def test_it_is_one_of_holms_family(custom):
         )
     )
     result = custom(
-        "--cpg-correction=holm", "--cpg-family-size=1", "test_custom.py", more=', max_verdict="bad"'
+        "--cpg-correction=holm",
+        "-o",
+        "cpg_family_size=1",
+        "test_custom.py",
+        more=', max_verdict="bad"',
     )
     result.assert_outcomes(passed=1)
-    result = custom("--cpg-correction=holm", "--cpg-family-size=2", "test_custom.py")
+    result = custom("--cpg-correction=holm", "-o", "cpg_family_size=2", "test_custom.py")
     result.stdout.fnmatch_lines(["*one of the 2 gates of the project would still*"])
 
 
@@ -365,7 +369,7 @@ def test_without_a_model_its_own_marker_is_shown(custom):
     [
         (["--cpg-plan"], "says nothing before it is run"),
         (["--cpg-update-baseline"], "has nothing to keep in a baseline"),
-        (["--cpg-correction=holm", "--cpg-family-size=1"], "has no p-value"),
+        (["--cpg-correction=holm", "-o", "cpg_family_size=1"], "has no p-value"),
         (["--cpg-drift=fail"], "keeps nothing to compare with"),
     ],
 )

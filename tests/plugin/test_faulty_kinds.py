@@ -284,7 +284,7 @@ ACCEPTS = ("--cpg-update-baseline",)
         (AT_THE_END, (), ("alarm", "together", "without_effect", "cost")),
         (
             "def alarm(self, result): return Alarm(lambda: 1 / 0, 0.025, is_settled=False)",
-            ("--cpg-correction=holm", "--cpg-family-size=2"),
+            ("--cpg-correction=holm", "-o", "cpg_family_size=2"),
             ("alarm",),
         ),
         ("def entry(self, result): return [0.25]", ACCEPTS, ("entry",)),

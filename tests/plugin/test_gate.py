@@ -297,10 +297,10 @@ def test_a_gate_is_run_again_by_what_decides_it_alone(repository, monkeypatch):
     monkeypatch.setenv("PYTEST_CPG_MD", "out.md")
     monkeypatch.setenv("PYTEST_CPG_EPISODES", "30")
     options = ("--cpg-json=out.json", "--cpg-require=1", "--cpg-diagnose=never")
-    result = repository.runpytest(*options, "--cpg-tolerance=0.1", "--cpg-drift=off")
+    result = repository.runpytest(*options, "--cpg-confidence=0.9", "--cpg-drift=off")
     typed = re.search(r"  Rerun +pytest (.*?)\n  A", result.stdout.str(), re.DOTALL)[1]
     options = shlex.split(typed.replace("\\\n", ""))[1:]
-    assert sorted(options) == ["--cpg-drift=off", "--cpg-episodes=30", "--cpg-tolerance=0.1"]
+    assert sorted(options) == ["--cpg-confidence=0.9", "--cpg-drift=off", "--cpg-episodes=30"]
     repository.makepyfile(test_gates=gate(model="diverging"))
     again = repository.runpytest("--cpg-quick")
     again.stdout.fnmatch_lines(["           pytest *::test_gate --cpg-quick"])

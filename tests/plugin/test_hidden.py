@@ -174,9 +174,9 @@ def test_gate(cpg): ...
 
 
 def test_a_family_of_impossible_size_is_refused(repository):
-    result = repository.runpytest("--cpg-family-size=1" + "0" * 30)
+    result = repository.runpytest("-o", "cpg_family_size=1" + "0" * 30)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--cpg-family-size: need a whole number of at most 1000000,*"])
+    result.stderr.fnmatch_lines(["*cpg_family_size in *: need a whole number of at most 1000000,*"])
 
 
 def test_a_comparison_that_is_broken_off_and_caught_fails_its_gate(repository):

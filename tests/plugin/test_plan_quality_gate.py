@@ -227,8 +227,8 @@ def test_few_episodes_prove_neither_good_plans_nor_a_regression(pucks):
 
 
 def test_it_is_one_of_holms_family(pucks):
-    result = pucks("--cpg-correction=holm", "--cpg-family-size=2", models=("wormhole",))
-    result.stdout.fnmatch_lines(["*97.5% CI*", "*family-size=2*"])
+    result = pucks("--cpg-correction=holm", "-o", "cpg_family_size=2", models=("wormhole",))
+    result.stdout.fnmatch_lines(["*97.5% CI*", "*family_size=2*"])
 
 
 def test_smoke_test_and_the_check_of_the_truth_judge_no_model(pucks):

@@ -335,8 +335,8 @@ def test_it_is_required_as_every_gate(carts, monkeypatch):
 
 
 def test_it_is_one_of_holms_family(carts):
-    result = carts("--cpg-correction=holm", "--cpg-family-size=2", models=("wrong",))
-    result.stdout.fnmatch_lines(["*97.5% CI*", "*family-size=2*"])
+    result = carts("--cpg-correction=holm", "-o", "cpg_family_size=2", models=("wrong",))
+    result.stdout.fnmatch_lines(["*97.5% CI*", "*family_size=2*"])
 
 
 MORTAL = """

@@ -109,12 +109,11 @@ def test_a_gate_can_be_judged_by_returns(repository):
     )
 
 
-def test_the_interval_that_judges_is_named_and_repeated_by_the_command(repository):
-    gates(repository, bad=("mirrored", ""))
-    result = repository.runpytest("--cpg-interval=bonett-price", "-v")
+def test_the_interval_that_judges_is_named(repository):
+    gates(repository, bad=("mirrored", ', interval="bonett-price"'))
+    result = repository.runpytest("-v")
     result.stdout.fnmatch_lines(
         [
-            "  Rerun    pytest *--cpg-interval=bonett-price",
             "  gap *1.00 [[]*, *[]]  (Bonett-Price 95%;",
             "  * Agresti-Caffo [[]*, *[]])",
         ]
@@ -231,14 +230,9 @@ def test_a_plan_needs_no_workers(repository):
         (("--cpg-stop=sequential", "--cpg-max-episodes=9"), "need at least 10 episodes"),
         (("--cpg-stop=sequential", "--cpg-episodes=50"), "Write --cpg-max-episodes=50."),
         (("--cpg-stop=sequential", "--cpg-oracle-episodes=90"), "or write --cpg-stop=fixed"),
-        (("--cpg-stop=sequential", "--cpg-interval=tango"), "has an interval of its own"),
         (("--cpg-oracle-episodes=10",), "Write --cpg-oracle-episodes=20 or more"),
         (
-            ("--cpg-interval=tango", "--cpg-episodes=5"),
-            "--cpg-episodes=50 (6 is the least that",
-        ),
-        (
-            ("--cpg-correction=holm", "--cpg-family-size=20", "--cpg-episodes=9"),
+            ("--cpg-correction=holm", "-o", "cpg_family_size=20", "--cpg-episodes=9"),
             "a paired gate of 9 starts can never fail at confidence 0.9975",
         ),
         (("--cpg-stop=sequential", "--cpg-max-episodes=1001"), "too long to calibrate"),
@@ -257,13 +251,11 @@ def test_a_combination_that_cannot_be_is_refused_with_what_to_type(repository, o
     [
         (("--cpg-episodes=25",), ', stop="sequential", max_episodes=50', 50),
         (("--cpg-oracle-episodes=60",), ', stop="sequential", max_episodes=50', 50),
-        (("--cpg-interval=tango",), ', stop="sequential", max_episodes=50', 50),
         (("--cpg-oracle-episodes=10", "--cpg-episodes=10"), ", episodes=30", 10),
         (("--cpg-oracle-episodes=15",), ", episodes=30", 30),
         (("--cpg-stop=sequential",), ', max_episodes=50, interval="tango"', 50),
         (("--cpg-episodes=40",), ", oracle_episodes=30", 40),
         (("--cpg-oracle-episodes=60",), ", margin=0.3", 20),
-        (("--cpg-interval=tango",), ", oracle_episodes=60", 20),
     ],
 )
 def test_what_a_session_asks_of_all_gates_need_not_fit_each(repository, options, more, episodes):
@@ -280,7 +272,6 @@ def test_what_a_session_asks_of_all_gates_need_not_fit_each(repository, options,
     [
         ("--cpg-episodes=20", ', stop="sequential", max_episodes=50', "every gate may stop early"),
         ("--cpg-max-episodes=30", "", "no gate may stop early; --cpg-stop makes them"),
-        ("--cpg-interval=tango", ', metric="return"', "no gate judges successes after a fixed"),
         ("--cpg-oracle-episodes=20", "", "no gate of fixed size ran more"),
     ],
 )
@@ -292,11 +283,11 @@ def test_an_option_that_decided_nothing_is_named(repository, option, more, why):
     assert "was given, and" not in repository.runpytest("--cpg-seed=1").stdout.str()
 
 
-def test_an_unknown_method_on_the_command_line_lists_what_there_is(repository):
-    result = repository.runpytest("--cpg-interval=newcombe-paired")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
+def test_an_unknown_method_lists_what_there_is(repository):
+    gates(repository, one=("right", ', interval="newcombe-paired"'))
     known = ", ".join(("auto", *METHODS))
-    result.stderr.fnmatch_lines([f"*--cpg-interval: need one of {known}, got 'newcombe-paired'*"])
+    shown = flat(repository.runpytest())
+    assert f"interval: need one of {known}, got 'newcombe-paired'" in shown
 
 
 def test_a_sequential_gate_that_can_never_fail_is_refused(repository):

@@ -65,18 +65,6 @@ def test_a_model_that_does_not_answer_is_interrupted(repository, model):
     result.stdout.fnmatch_lines(["INCOMPLETE after ? s (timeout=0.2)*"])
 
 
-def test_the_gates_of_a_session_share_a_budget(repository):
-    repository.makepyfile(test_gates=GATES.format(more="", model="slow"))
-    result = repository.runpytest("--cpg-budget=0.2")
-    result.assert_outcomes(failed=1, errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            "INCOMPLETE after 0 s (of --cpg-budget=0.2, 0 s were left)",
-            " E test_other INCOMPLETE after 0 s (of --cpg-budget=*",
-        ]
-    )
-
-
 def test_an_alarm_of_somebody_else_is_left_alone(repository):
     repository.makepyfile(
         """

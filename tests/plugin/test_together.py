@@ -259,7 +259,7 @@ def test_the_family_is_what_the_project_says_and_not_what_was_selected(project):
         ("gate", "3 gates"),
     ):
         result = project.runpytest(
-            "--cpg-correction=holm", "--cpg-family-size=3", "-k", selection, "-v"
+            "--cpg-correction=holm", "-o", "cpg_family_size=3", "-k", selection, "-v"
         )
         lines.append(re.findall(r"(?m)^ [.?] .*right\]? +(1.00 .*?\])", result.stdout.str()))
         assert lines[-1]
@@ -267,7 +267,7 @@ def test_the_family_is_what_the_project_says_and_not_what_was_selected(project):
             result
         )
     assert lines[0] == lines[1] == lines[2]
-    too_small = project.runpytest("--cpg-correction=holm", "--cpg-family-size=2")
+    too_small = project.runpytest("--cpg-correction=holm", "-o", "cpg_family_size=2")
     assert too_small.ret == 1
     assert "Set cpg_family_size = 3" in " ".join(too_small.stdout.str().split())
 

@@ -79,7 +79,7 @@ def write(repository, line="pass", more="", text=None, name="test_gates"):
 def gates(repository, *options):
     """Run a session, and return it with what its report says of the gates."""
     # Workers start from a process of the miniature's own.
-    elsewhere = any(option.startswith(("--cpg-workers", "--cpg-cluster")) for option in options)
+    elsewhere = any(option.startswith("--cpg-workers") for option in options)
     run = repository.runpytest_subprocess if elsewhere else repository.runpytest
     result = run("--cpg-json=report.json", "--cpg-no-cache", *options)
     report = json.loads((repository.path / "report.json").read_text(encoding="utf-8"))
@@ -239,7 +239,7 @@ WRONG = {
     ),
     "a_model_that_cannot_be_sent": (
         LOCKED,
-        ["cannot be sent to another process", "without --cpg-workers and --cpg-cluster"],
+        ["cannot be sent to another process", "without --cpg-workers"],
     ),
 }
 
@@ -303,7 +303,7 @@ def hurry(repository, **seconds):
 def test_a_cluster_that_is_not_there_is_named(repository):
     hurry(repository, _SECONDS_TO_CONNECT=0.5)
     write(repository)
-    result = repository.runpytest_subprocess("--cpg-cluster=tcp://127.0.0.1:9")
+    result = repository.runpytest_subprocess("--cpg-workers=tcp://127.0.0.1:9")
     assert result.ret == 1
     assert "no dask scheduler answers at" in flat(result)
 
@@ -351,7 +351,7 @@ def test_a_dask_cluster_loses_nothing_with_a_worker(repository, cluster):
     line = "if 'dask_worker' in Path('/proc/self/cmdline').read_text() and takes_flag()"
     write(repository, f"{line}: os.kill(os.getpid(), signal.SIGKILL)")
     _, expected = gates(repository, "--cpg-episodes=80")
-    result, found = gates(repository, "--cpg-episodes=80", f"--cpg-cluster={cluster}")
+    result, found = gates(repository, "--cpg-episodes=80", f"--cpg-workers={cluster}")
     assert (repository.path / "flag").exists()
     assert result.ret == 0
     assert found == expected
@@ -380,11 +380,10 @@ def test_a_script_without_a_guard_is_told(repository):
     assert "guard the call in your script" in flat(result)
 
 
-@pytest.mark.parametrize("other", ["-n", "--cpg-cluster"])
-def test_what_runs_episodes_elsewhere_is_chosen_once(repository, other):
+@pytest.mark.parametrize("workers", ["2", "tcp://127.0.0.1:9"])
+def test_what_runs_episodes_elsewhere_is_chosen_once(repository, workers):
     write(repository)
-    value = {"-n": "2", "--cpg-cluster": "tcp://127.0.0.1:9"}[other]
-    result = repository.runpytest("--cpg-workers=2", f"{other}={value}" if other != "-n" else "-n2")
+    result = repository.runpytest(f"--cpg-workers={workers}", "-n2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*Leave one of them out*"])
 
@@ -416,7 +415,7 @@ def test_a_cluster_that_nobody_is_left_of_is_named(repository, cluster):
 
     killing = threading.Thread(target=kill, daemon=True)
     killing.start()
-    result = repository.runpytest_subprocess(f"--cpg-cluster={cluster}", timeout=60)
+    result = repository.runpytest_subprocess(f"--cpg-workers={cluster}", timeout=60)
     killing.join()
     assert result.ret == 1
     assert "has had no workers for" in flat(result)

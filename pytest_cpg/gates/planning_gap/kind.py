@@ -58,6 +58,7 @@ from pytest_cpg.gates.planning_gap.sizes import Sizes, interval_of, sizes_of
 from pytest_cpg.gates.planning_gap.stopping import Criteria, StopMode, gap_p_value_of
 from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Verdict
+from pytest_cpg.stats.methods import METHODS
 from pytest_cpg.world_models import AA_MODEL
 
 _SMOKE_EPISODES = 2
@@ -214,8 +215,18 @@ class PlanningGap:
         of_option("episodes"),
         of_option("seed"),
         of_option("confidence"),
-        of_option("tolerance"),
-        of_option("interval"),
+        Argument(
+            "tolerance",
+            between(0, 0.5),
+            0.05,
+            help="success rates this near to 0 or 1 count as 0 or 1",
+        ),
+        Argument(
+            "interval",
+            one_of("auto", *METHODS),
+            "auto",
+            help="what bounds the gap and judges it; leave it alone, but to repeat what others did",
+        ),
         Argument("margin", as_given, help="non-inferiority margin: the largest gap still accepted"),
         Argument("metric", one_of("success", "return"), "success", help="which gap is judged"),
         of_option("stop"),

@@ -341,10 +341,6 @@ def without_effect(results: Sequence[GateResult]) -> dict[str, str]:
     in_vain = {
         "episodes": (all(stops_early), "every gate may stop early, up to its max_episodes"),
         "max_episodes": (not any(stops_early), "no gate may stop early; --cpg-stop makes them"),
-        "interval": (
-            all(result.stop != "fixed" or result.design.metric == "return" for result in results),
-            "no gate judges successes after a fixed number of episodes",
-        ),
         "oracle_episodes": (
             all(
                 result.stop != "fixed" or result.oracle.episodes == result.learned.episodes
