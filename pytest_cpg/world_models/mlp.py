@@ -167,11 +167,11 @@ class MLP:
             raise _foreign(path, str(error)) from error
 
     def _check_sizes(self, observations: Any, actions: Any) -> None:
-        given = (np.shape(observations)[-1], np.shape(actions)[-1])
-        if given != (self.observation_size, self.action_size):
+        sizes = (np.shape(observations)[-1], np.shape(actions)[-1])
+        if sizes != (self.observation_size, self.action_size):
             raise WorldModelError(
                 f"this MLP was trained on observations of size {self.observation_size} and actions "
-                f"of size {self.action_size}, and was given sizes {given[0]} and {given[1]}. Train "
+                f"of size {self.action_size}, and was given sizes {sizes[0]} and {sizes[1]}. Train "
                 f"it on transitions of the gate's own task."
             )
 
@@ -254,9 +254,9 @@ def _check_parts(weights: Any, biases: Any, scaling: Scaling) -> None:
             )
     for part in fields(Scaling):
         size = expected[0] if part.name.startswith("input") else expected[1]
-        given = getattr(scaling, part.name)
-        if given.shape != (size,):
-            raise ValueError(f"{part.name} has shape {list(given.shape)}, expected [{size}]")
+        tensor = getattr(scaling, part.name)
+        if tensor.shape != (size,):
+            raise ValueError(f"{part.name} has shape {list(tensor.shape)}, expected [{size}]")
 
 
 def _foreign(path: str | os.PathLike[str], why: str) -> WorldModelError:

@@ -84,7 +84,7 @@ def train_mlp(
         rows, scaling = _prepare(transitions, validation_share, variant, generator)
         units = torch.where(scaling.target_scale > 0, scaling.target_scale, 1.0)
         network = _initial(rows, hidden, layers, generator)
-        kept = network
+        best = network
         left = epochs * math.ceil(len(rows.inputs) / batch_size)
         left = left if steps is None else min(left, steps)
         lowest = float("inf")
@@ -102,18 +102,18 @@ def train_mlp(
                 (rows.held_errors(*network, scaling, activation) / units).square().mean()
             )
             if held_out < lowest:
-                lowest, kept = held_out, _copies(*network)
+                lowest, best = held_out, _copies(*network)
             left -= len(batches)
             if not left:
                 break
-        validation_error = float(rows.held_errors(*kept, scaling, activation).square().mean())
+        validation_error = float(rows.held_errors(*best, scaling, activation).square().mean())
     if lowest == float("inf"):
         raise WorldModelError(
             f"training diverged: no epoch had a finite validation loss. Lower learning_rate, "
             f"{learning_rate!r}, or use variant='normalised-delta' on data of large numbers."
         )
     return MLP(
-        *kept,
+        *best,
         scaling,
         variant=variant,
         validation_error=validation_error,

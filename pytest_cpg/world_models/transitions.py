@@ -42,10 +42,12 @@ class Transitions:
         if self.rewards is not None:
             self._keep("rewards", np.array(self.rewards, dtype=np.float64), "[T]")
         if self.terminations is not None:
-            given = np.array(self.terminations)
-            if not np.isin(given, (0, 1)).all():
-                raise ValueError(f"terminations must be true or false, got {np.unique(given)[:5]}")
-            self._keep("terminations", given.astype(bool), "[T]")
+            terminations = np.array(self.terminations)
+            if not np.isin(terminations, (0, 1)).all():
+                raise ValueError(
+                    f"terminations must be true or false, got {np.unique(terminations)[:5]}"
+                )
+            self._keep("terminations", terminations.astype(bool), "[T]")
         if self.observations.shape != self.next_observations.shape:
             raise ValueError(
                 f"observations {self.observations.shape} and next_observations "

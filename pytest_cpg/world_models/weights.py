@@ -49,8 +49,8 @@ def load_plain(source: str | os.PathLike[str] | bytes) -> Any:
 
 def check_torch() -> None:
     """Raise ComponentError for a torch that runs code of files it is to read weights of."""
-    found = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if found < _SAFE_TORCH:
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if version < _SAFE_TORCH:
         raise ComponentError(
             f"torch {torch.__version__} can be made to run code of a file whose weights it reads "
             f'(CVE-2025-32434). Install 2.6 or later: pip install --upgrade "torch>=2.6"'
@@ -108,13 +108,13 @@ def read_weights(path: str | os.PathLike[str]) -> Weights:
 
 def weights_in(content: Any, path: str | os.PathLike[str]) -> Weights:
     """Return the tensors of a state dict that is the content of a file, or an entry of it."""
-    found = content
-    while isinstance(found, Mapping):
-        inner = [found[name] for name in _NETWORK if isinstance(found.get(name), Mapping)]
+    entries = content
+    while isinstance(entries, Mapping):
+        inner = [entries[name] for name in _NETWORK if isinstance(entries.get(name), Mapping)]
         if not inner:
             break
-        found = inner[0]
-    weights = plain(found) if isinstance(found, Mapping) else {}
+        entries = inner[0]
+    weights = plain(entries) if isinstance(entries, Mapping) else {}
     if not weights:
         raise WorldModelError(
             f"{os.fspath(path)!r} holds no named tensors. Save the weights by "
@@ -171,14 +171,14 @@ def in_one_type(weights: Weights) -> Weights:
 
 def prefix_of(weights: Weights, names: Collection[str]) -> str | None:
     """Return what stands before most names of a layout; None where most of them are not there."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name in weights:
         parts = name.split(".")
         for place in range(len(parts)):
             if ".".join(parts[place:]) in names:
-                found["".join(f"{part}." for part in parts[:place])] += 1
+                counts["".join(f"{part}." for part in parts[:place])] += 1
     # Of prefixes that stand before as many, the shortest: a copy may lie beside the weights.
-    prefix, count = min(found.items(), key=lambda one: (-one[1], len(one[0])), default=("", 0))
+    prefix, count = min(counts.items(), key=lambda one: (-one[1], len(one[0])), default=("", 0))
     return prefix if 2 * count > len(names) else None
 
 
@@ -232,15 +232,15 @@ def check(
     problems = _problems(weights, layout, ignored)
     if problems:
         prefix = prefix_of(weights, layout)
-        if prefix and set(weights) == {prefix + own for own in layout}:
+        if prefix and set(weights) == {prefix + name for name in layout}:
             refuse_prefix(prefix, model=model)
         raise _mismatch(problems, model=model, version=version)
 
 
 def _named_in(error: pickle.UnpicklingError) -> str:
     """Return a sentence that names what torch found in a pickle; empty where it does not say."""
-    found = re.search(r"GLOBAL (\S+)", str(error))
-    return f" It names {found[1]}." if found else ""
+    match = re.search(r"GLOBAL (\S+)", str(error))
+    return f" It names {match[1]}." if match else ""
 
 
 def _problems(
@@ -250,15 +250,15 @@ def _problems(
     others = [name for name in weights if name not in layout and not name.startswith(ignored)]
     # What is missing usually stands there under another name.
     absent = [name for name in layout if name not in weights]
-    close = {found: get_close_matches(found, absent, n=1, cutoff=_LIKENESS) for found in others}
-    likely = {found: names[0] for found, names in close.items() if names}
-    meant = {name: found for found, name in likely.items()}
+    close = {other: get_close_matches(other, absent, n=1, cutoff=_LIKENESS) for other in others}
+    likely = {other: names[0] for other, names in close.items() if names}
+    meant = {name: other for other, name in likely.items()}
     missing, misshaped = [], []
     for name, shape in layout.items():
         wanted = "" if shape is None else f", expected {list(shape)}"
         if name not in weights:
-            found = meant.get(name)
-            there = f"; is {found!r}, {_shape(weights[found])}, meant to be it?" if found else ""
+            other = meant.get(name)
+            there = f"; is {other!r}, {_shape(weights[other])}, meant to be it?" if other else ""
             missing.append(f"{name}: missing{wanted}{there}")
         elif shape is not None and tuple(weights[name].shape) != shape:
             misshaped.append(f"{name}: {_shape(weights[name])}{wanted}")

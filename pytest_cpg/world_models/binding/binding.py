@@ -111,9 +111,9 @@ def bind(
                 f"rates true states, so there is nothing to rescore."
             )
         return whole.rescored
-    given = no_model(learned)
-    if given:
-        raise WorldModelError(f"the world model is {given}")
+    refused = no_model(learned)
+    if refused:
+        raise WorldModelError(f"the world model is {refused}")
     with inference(learned):
         bind_kind = bind_latent if has(learned, Rollout) else _bind_callable
         bound = bind_kind(learned, task, probe_states, probe_actions)
@@ -187,9 +187,9 @@ def _bind_callable(
                 if agree(rollout(observations, plans), there(observations, plans)):
                     rollout = there
             elif is_jax(learned, observations, actions) and batch_multiple(learned) == 1:
-                kept = attempt(_steps_of_jax(learned), observations, plans)
-                if not isinstance(kept, Failure) and np.array_equal(
-                    kept, rollout(observations, plans), equal_nan=True
+                imagined = attempt(_steps_of_jax(learned), observations, plans)
+                if not isinstance(imagined, Failure) and np.array_equal(
+                    imagined, rollout(observations, plans), equal_nan=True
                 ):
                     rollout = _steps_of_jax(learned)
             rollout = tiled_for(learned, rollout, (observations, plans))

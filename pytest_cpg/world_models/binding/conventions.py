@@ -158,13 +158,13 @@ def batch_multiple(function: object) -> int:
     for owner in (function, getattr(function, "__self__", None)):
         if owner is None or not has(owner, BatchMultiple):
             continue
-        given: Any = owner.batch_multiple
-        if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        multiple: Any = owner.batch_multiple
+        if isinstance(multiple, bool) or not isinstance(multiple, int | np.integer) or multiple < 1:
             raise WorldModelError(
-                f"{describe(owner)} has the batch_multiple {given!r}; give the whole number of "
+                f"{describe(owner)} has the batch_multiple {multiple!r}; give the whole number of "
                 f"rows that it takes multiples of, such as 5."
             )
-        return int(given)
+        return int(multiple)
     return 1
 
 
@@ -206,20 +206,20 @@ def is_refusal(error: Exception) -> bool:
 
 def refusal(what: str, failures: Sequence[Failure]) -> WorldModelError:
     """Return an error chained from the function's own exceptions, each shown once, last first."""
-    own = [failure.error for failure in reversed(failures) if not failure.answered]
-    distinct = list({f"{type(error)}: {error}": error for error in own}.values())
+    errors = [failure.error for failure in reversed(failures) if not failure.answered]
+    distinct = list({f"{type(error)}: {error}": error for error in errors}.values())
     for later, earlier in pairwise(distinct):
         later.__context__ = later.__context__ or earlier
     calls: dict[str, list[str]] = {}
     for failure in failures:
         calls.setdefault(failure.reason, []).append(failure.call)
-    told = [
-        f"  given {' or '.join(given)}{f': {reason}' * bool(reason)}"
-        for reason, given in calls.items()
+    lines = [
+        f"  given {' or '.join(tried)}{f': {reason}' * bool(reason)}"
+        for reason, tried in calls.items()
     ]
     if any(_OTHER_DTYPE.search(failure.reason) for failure in failures):
-        told.append(_HIDDEN_DTYPE)
-    error = WorldModelError("\n".join([f"{what}.", *told]))
+        lines.append(_HIDDEN_DTYPE)
+    error = WorldModelError("\n".join([f"{what}.", *lines]))
     error.__cause__ = distinct[0] if distinct else None
     return error
 
@@ -234,8 +234,8 @@ def unusable(function: object, called: str, failures: Sequence[Failure]) -> Worl
     """
     last = failures[-1]
     # A reason that holds for every call is said once, and to what an answer came does not matter.
-    if all(one.reason == last.reason for one in failures):
-        failures = [] if last.answered else [replace(one, reason="") for one in failures]
+    if all(failure.reason == last.reason for failure in failures):
+        failures = [] if last.answered else [replace(failure, reason="") for failure in failures]
     what = f"{describe(function)} is not usable: {last.reason}.\nIt is called as {called}"
     return refusal(what, failures)
 
@@ -359,8 +359,8 @@ def in_multiples(call: ArrayFunction, multiple: int) -> ArrayFunction:
         added = -len(arrays[0]) % multiple
         if not added or arrays[0].ndim < 2:
             return call(*arrays)
-        found = call(*(with_rows(array, added) for array in arrays))
-        return found[: len(arrays[0])] if len(found) == len(arrays[0]) + added else found
+        result = call(*(with_rows(array, added) for array in arrays))
+        return result[: len(arrays[0])] if len(result) == len(arrays[0]) + added else result
 
     return call if multiple == 1 else filled
 

@@ -84,10 +84,10 @@ def ensemble_rollout(
         rollout = _mean_rollout(members)
         return (rollout if costs else tiled_for(ensemble, rollout, probe)), cost
     rollouts = [
-        tiled_for(given, _mean_rollout([one]), probe)
-        if one.seconds_per_row is None
-        else _mean_rollout([one])
-        for given, one in zip(ensemble.members, members, strict=True)
+        tiled_for(given, _mean_rollout([dynamics]), probe)
+        if dynamics.seconds_per_row is None
+        else _mean_rollout([dynamics])
+        for given, dynamics in zip(ensemble.members, members, strict=True)
     ]
     return _sampled(rollouts), cost
 
@@ -199,19 +199,19 @@ class SampledEnsemble:
         reached = []
         for step in range(drawn.shape[1]):
             means, variances = self._predicted(latents, actions[:, step])
-            own = (chosen[:, step], rows)
-            latents = means[own] + variances[own] ** 0.5 * noise[:, step, 1:]
+            places = (chosen[:, step], rows)
+            latents = means[places] + variances[places] ** 0.5 * noise[:, step, 1:]
             reached.append(latents)
         return torch.stack(reached, 1) if torch and is_tensor else np.stack(reached, axis=1)
 
     def _predicted(self, observations: Any, actions: Any) -> tuple[Any, Any]:
         """Return means and variances [E, B, O], or raise WorldModelError."""
-        found = self.predict(observations, actions)
+        answer = self.predict(observations, actions)
         expected = (self.members, *observations.shape)
-        is_pair = isinstance(found, tuple | list) and len(found) == 2
-        came = [tuple(np.shape(part)) for part in found] if is_pair else type(found).__name__
+        is_pair = isinstance(answer, tuple | list) and len(answer) == 2
+        came = [tuple(np.shape(part)) for part in answer] if is_pair else type(answer).__name__
         if came != [expected, expected]:
             raise WorldModelError(
                 f"{describe(self.predict)} gave {came}: return means and variances, {expected} each"
             )
-        return found[0], found[1]
+        return answer[0], answer[1]

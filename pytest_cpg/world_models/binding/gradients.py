@@ -109,9 +109,9 @@ class _Path:
             weights = weights[..., None] * self._score_slopes(observed)
         with self._torch.inference_mode(mode=False), self._torch.enable_grad():
             upstream = self._torch.tensor(weights, dtype=reached.dtype, device=reached.device)
-            (found,) = self._torch.autograd.grad(reached, plans, upstream)
+            (gradient,) = self._torch.autograd.grad(reached, plans, upstream)
         # A kink where nothing is differentiable, such as a root at 0, says nothing of the way.
-        slopes = np.asarray(found.cpu().double().numpy())
+        slopes = np.asarray(gradient.cpu().double().numpy())
         return np.where(np.isfinite(slopes), slopes, 0.0)
 
     def _forward(self, latents: FloatArray, actions: FloatArray) -> tuple[Any, Any]:
@@ -133,9 +133,9 @@ class _Path:
         torch, learned = self._torch, self._learned
         has_value = "value" in self._swapped
         end = begun.shape[1] - behind(self._swapped)
-        own, earned, weight = begun[:, :end], begun[:, end : end + 1], begun[:, end + 1 : end + 2]
-        reached = self._imagine(own, plans)
-        before = torch.cat([own[:, None], reached[:, :-1]], 1)
+        rows, earned, weight = begun[:, :end], begun[:, end : end + 1], begun[:, end + 1 : end + 2]
+        reached = self._imagine(rows, plans)
+        before = torch.cat([rows[:, None], reached[:, :-1]], 1)
         takes_both = reads_both_ends(learned.reward)
         rewards = learned.reward(before, plans, *[reached] * takes_both)
         steps = torch.arange(plans.shape[1] + 1, dtype=begun.dtype, device=begun.device)

@@ -219,21 +219,21 @@ def observed(task: Task, states: FloatArray) -> FloatArray:
 
 def noise_size_of(learned: Any) -> int:
     """Return how many normal numbers a model draws in each step; 0 for a deterministic one."""
-    given = stated_noise_size(learned)
-    if not given:
+    size = stated_noise_size(learned)
+    if not size:
         _check_reads_no_noise(learned)
-    return given
+    return size
 
 
 def stated_noise_size(learned: Any) -> int:
     """Return the noise_size that a model says it has, 0 where it says none."""
-    given = learned.noise_size if has(learned, Noise) else 0
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+    size = learned.noise_size if has(learned, Noise) else 0
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
         raise WorldModelError(
-            f"{describe(learned)} has the noise_size {given!r}; give the whole number of normal "
+            f"{describe(learned)} has the noise_size {size!r}; give the whole number of normal "
             f"numbers that it draws in each step, or leave it out."
         )
-    return int(given)
+    return int(size)
 
 
 def _check_reads_no_noise(learned: Any) -> None:
@@ -251,12 +251,15 @@ def _check_reads_no_noise(learned: Any) -> None:
 
 def misspelt(learned: Any) -> tuple[str, ...]:
     """Return a clause for each method that looks like one of the contract's, and is not read."""
-    own = [vars(kind) for kind in type(learned).__mro__ if kind.__module__ != "builtins"]
+    attributes = [vars(kind) for kind in type(learned).__mro__ if kind.__module__ != "builtins"]
     # A network's layers may be called anything.
-    own = [names for names in own if not str(names.get("__module__", "")).startswith("torch")]
+    attributes = [
+        names for names in attributes if not str(names.get("__module__", "")).startswith("torch")
+    ]
     names = {
         name
-        for name in {name for part in own for name in part} | set(getattr(learned, "__dict__", ()))
+        for name in {name for part in attributes for name in part}
+        | set(getattr(learned, "__dict__", ()))
         if not name.startswith("_") and callable(getattr(learned, name, None))
     }
     missing = [name for name in METHODS if getattr(learned, name, None) is None]
@@ -274,29 +277,29 @@ def misspelt(learned: Any) -> tuple[str, ...]:
 def _unused(learned: Any, *, is_nested: bool) -> tuple[str, ...]:
     """Return a clause for each part of a model that is left out, as it is written."""
     has = [name for name in METHODS if callable(getattr(learned, name, None))]
-    found = []
+    notes = []
     if is_nested and "update" not in has:
-        found.append(
+        notes.append(
             "the model's state is nested and it has no update, so every plan begins from what "
             "encode makes of one observation: if it is to remember more, add update(latents, "
             "actions, observations)"
         )
     rewards = [name for name in ("reward", "terminal_value") if name in has]
     if "score" in has and rewards:
-        found.append(
+        notes.append(
             f"the model has a score, which rates its plans, and its {' and '.join(rewards)} "
             f"{'is' if len(rewards) == 1 else 'are'} not asked: to plan by rewards, leave out score"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
 def _check_methods(learned: Any) -> None:
     """Raise WorldModelError where a name of the contract is no method."""
     for name in METHODS:
-        given = getattr(learned, name, None)
-        if given is not None and not callable(given):
+        method = getattr(learned, name, None)
+        if method is not None and not callable(method):
             raise WorldModelError(
-                f"{describe(learned)} has {name} = {given!r}, which cannot be called. Write a "
+                f"{describe(learned)} has {name} = {method!r}, which cannot be called. Write a "
                 f"method {name}, or give what it is another name."
             )
 
@@ -342,14 +345,14 @@ def bind_parts(
     def costs(
         latents: FloatArray, actions: FloatArray, lengths: IntArray, *noise: FloatArray
     ) -> FloatArray:
-        found = np.empty(len(latents))
+        scores = np.empty(len(latents))
         for first in range(0, len(latents), model.rows or max(1, len(latents))):
             own = slice(first, first + (model.rows or len(latents)))
             begun, plans = latents[own], actions[own]
             reached = model.rollout(rating.own(begun), plans, *(part[own] for part in noise))
             rated = rating.costs(begun, plans, reached, lengths[own])
-            found[own] = _where_finite(reached, rated)
-        return found
+            scores[own] = _where_finite(reached, rated)
+        return scores
 
     def policy_plans(latents: FloatArray, noise: FloatArray) -> FloatArray:
         return acting.followed(rating.own(latents), noise)  # type: ignore[union-attr]  # below

@@ -165,14 +165,14 @@ class _Nest(NamedTuple):
 
         An encode that takes numpy arrays and gives tensors goes on in tensors.
         """
-        own, torch = ARRAYS, sys.modules.get("torch")
+        kind, torch = ARRAYS, sys.modules.get("torch")
         tensors = [leaf.tensor for leaf in _leaves(self.form) if leaf.tensor is not None]
         if tensors and torch is not None:
             floating = [tensor for tensor in tensors if tensor[0].is_floating_point]
-            own = tensors_of(*(floating or [(torch.float32, tensors[0][1])])[0])
-        if own.label == self.sender.label:
+            kind = tensors_of(*(floating or [(torch.float32, tensors[0][1])])[0])
+        if kind.label == self.sender.label:
             return [self.sender]
-        return [own, self.sender] if self.sender is ARRAYS else [self.sender, own]
+        return [kind, self.sender] if self.sender is ARRAYS else [self.sender, kind]
 
     def convention(
         self, function: Callable[..., Any], kind: Sender, states: tuple[int, ...], *, axes: int
@@ -245,9 +245,9 @@ def _columns(value: Any, form: Any, axes: int, place: str) -> Iterator[FloatArra
     if isinstance(form, _Leaf):
         array = _array_of(value)
         if array is None or array.shape[axes:] != form.shape:
-            found = type(value).__name__ if array is None else f"shape {list(array.shape)}"
+            actual = type(value).__name__ if array is None else f"shape {list(array.shape)}"
             wanted = ", ".join(["B", "H"][:axes] + [str(size) for size in form.shape])
-            raise WorldModelError(f"{place} is {found}, expected an array [{wanted}] as encode's")
+            raise WorldModelError(f"{place} is {actual}, expected an array [{wanted}] as encode's")
         if array.dtype.kind in "iu" and array.size and np.abs(array).max() > _LARGEST_WHOLE:
             raise WorldModelError(f"{place} has whole numbers above 2**53, which are not kept")
         yield array.astype(np.float64).reshape(*array.shape[:axes], form.size)

@@ -93,9 +93,9 @@ class OwnPlanner:
         latents = self._own(latents)
         rows = []
         for row, rng in enumerate(rngs):
-            one = slice(row, row + 1)
-            kept = None if memory is None else memory[one].copy()
-            rows.append(self._one(latents[one], rng, remaining[one], kept))
+            episode = slice(row, row + 1)
+            remembered = None if memory is None else memory[episode].copy()
+            rows.append(self._one(latents[episode], rng, remaining[episode], remembered))
             self._check_actions(rows[-1].actions)
         stacked = (
             None if any(part is None for part in parts) else np.concatenate(parts)
@@ -124,13 +124,13 @@ class OwnPlanner:
     ) -> Plans:
         """Ask for the plan of one episode, and make arrays of what comes."""
         warm = {"memory": memory} if self.is_warm_started else {}
-        given = self._plan(self._sender.send(latents), [rng], remaining.copy(), **warm)
-        if not isinstance(given, tuple) or not 2 <= len(given) <= len(Plans._fields):
+        answer = self._plan(self._sender.send(latents), [rng], remaining.copy(), **warm)
+        if not isinstance(answer, tuple) or not 2 <= len(answer) <= len(Plans._fields):
             raise WorldModelError(
-                f"{self.name} returned {type(given).__name__!r}; return actions [N, H, A] and "
+                f"{self.name} returned {type(answer).__name__!r}; return actions [N, H, A] and "
                 f"lengths [N]"
             )
-        actions, lengths, *others = (None if part is None else floats(part) for part in given)
+        actions, lengths, *others = (None if part is None else floats(part) for part in answer)
         if (
             actions is None
             or lengths is None
@@ -138,8 +138,8 @@ class OwnPlanner:
             or len(actions) != 1
         ):
             raise WorldModelError(
-                f"{self.name} returned actions {np.shape(given[0])} and lengths "
-                f"{np.shape(given[1])} for one episode; return actions [1, H, A] and lengths [1]"
+                f"{self.name} returned actions {np.shape(answer[0])} and lengths "
+                f"{np.shape(answer[1])} for one episode; return actions [1, H, A] and lengths [1]"
             )
         whole = lengths.astype(np.int64)
         if whole[0] != lengths[0]:

@@ -104,14 +104,14 @@ class Rating(NamedTuple):
         ends = reached[rows, last][:, None]
         if self.reward is None:
             return np.asarray(self.scores(ends)[:, 0])
-        own = self.own(latents)
+        begun = self.own(latents)
         if self.value is None:
             rewards = np.zeros(actions.shape[:2])
-            before = np.where((last == 0)[:, None], own, reached[rows, last - 1])[:, None]
+            before = np.where((last == 0)[:, None], begun, reached[rows, last - 1])[:, None]
             # The discount of each is made of all before it.
             rewards[rows, last] = self.reward(before, actions[rows, last][:, None], ends)[:, 0]
             return self.earned(latents, lengths, rewards)
-        before = np.concatenate([own[:, None], reached[:, :-1]], axis=1)
+        before = np.concatenate([begun[:, None], reached[:, :-1]], axis=1)
         parts = [slice(first, first + _STEPS) for first in range(0, actions.shape[1], _STEPS)]
         rated = [self.reward(before[:, p], actions[:, p], reached[:, p]) for p in parts]
         rewards = np.concatenate(rated, axis=1)
@@ -211,7 +211,7 @@ def rating_of(
 
 def by_score(learned: Any, imagined: FloatArray) -> Rating:
     """Return the rating by a model's own score, checked on what it imagines [P, H, Z]."""
-    own = method_of(
+    score = method_of(
         learned,
         "score",
         imagined,
@@ -219,7 +219,7 @@ def by_score(learned: Any, imagined: FloatArray) -> Rating:
         promise="score(latents [..., Z]) -> distances to the goal [...]; what rates no plans needs "
         "another name",
     )
-    return Rating(("score",), own)
+    return Rating(("score",), score)
 
 
 def task_score(task: Task, probe: FloatArray) -> ArrayFunction:
@@ -276,15 +276,15 @@ def _value_of(learned: Any, latents: FloatArray) -> ArrayFunction:
 
 def discount_of(learned: Any) -> float:
     """Return what a reward one step later is worth, in (0, 1]."""
-    given = learned.discount if has(learned, Discount) else 1.0
+    stated = learned.discount if has(learned, Discount) else 1.0
     try:
-        discount = float(given)
+        discount = float(stated)
     except (TypeError, ValueError):
         discount = float("nan")
     if not 0 < discount <= 1:
         raise WorldModelError(
-            f"{describe(learned)} has the discount {given!r}; give a number above 0 and at most 1, "
-            f"such as 0.99."
+            f"{describe(learned)} has the discount {stated!r}; give a number above 0 and at most "
+            f"1, such as 0.99."
         )
     return discount
 
@@ -336,8 +336,8 @@ def differs(
         return True
     lengths = np.full(len(plans), plans.shape[1])
     drawn = (part[:, None] for part in noise)
-    own = cost(latents, plans[:, None], lengths, *drawn)
-    return not agree(own, rating.costs(rating.begun(latents), plans, imagined, lengths)[:, None])
+    costs = cost(latents, plans[:, None], lengths, *drawn)
+    return not agree(costs, rating.costs(rating.begun(latents), plans, imagined, lengths)[:, None])
 
 
 def is_blind(
@@ -347,8 +347,8 @@ def is_blind(
     lengths, shape = np.full(len(latents), plans.shape[1]), (len(latents), len(plans))
     every = np.broadcast_to(plans, (len(latents), *plans.shape))
     drawn = (np.broadcast_to(part[:, None], (*shape, *part.shape[1:])) for part in noise)
-    found = cost(latents, np.ascontiguousarray(every), lengths, *drawn)
-    return bool((found == found[:, :1]).all())
+    costs = cost(latents, np.ascontiguousarray(every), lengths, *drawn)
+    return bool((costs == costs[:, :1]).all())
 
 
 def _of_lengths(cost: Callable[..., FloatArray]) -> ArrayFunction:
@@ -357,12 +357,12 @@ def _of_lengths(cost: Callable[..., FloatArray]) -> ArrayFunction:
     def costs(
         latents: FloatArray, plans: FloatArray, lengths: IntArray, *noise: FloatArray
     ) -> FloatArray:
-        found = np.empty(plans.shape[:2])
+        scores = np.empty(plans.shape[:2])
         for length in np.unique(lengths):
-            own = lengths == length
-            ended, *drawn = (part[own][:, :, :length] for part in (plans, *noise))
-            found[own] = cost(latents[own], ended, lengths[own], *drawn)
-        return found
+            rows = lengths == length
+            ended, *drawn = (part[rows][:, :, :length] for part in (plans, *noise))
+            scores[rows] = cost(latents[rows], ended, lengths[rows], *drawn)
+        return scores
 
     return costs
 

@@ -59,20 +59,20 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         return reached
 
     def rollout(latents: FloatArray, actions: FloatArray) -> FloatArray:
-        reached, known, lost = imagined(latents, actions)
+        reached, askable, lost = imagined(latents, actions)
         rated = latents[:, state_size:]
-        own = followed(rating.own(rated), actions, known)
+        own = followed(rating.own(rated), actions, askable)
         along = np.where(lost[..., None], np.nan, rating.along(rated, actions, own))
         return np.concatenate([reached, along], axis=2)
 
     def costs(latents: FloatArray, actions: FloatArray, lengths: IntArray) -> FloatArray:
-        _, known, lost = imagined(latents, actions)
+        _, askable, lost = imagined(latents, actions)
         rows, rated = np.arange(len(lengths)), latents[:, state_size:]
         own, is_lost = rating.own(rated), lost[rows, lengths - 1]
         if model.update is None and rating.reward is None:
             # Nothing on the way is seen or rated.
-            known, lengths = known[rows, lengths - 1][:, None], np.ones_like(lengths)
-        found = rating.costs(rated, actions, followed(own, actions, known), lengths)
+            askable, lengths = askable[rows, lengths - 1][:, None], np.ones_like(lengths)
+        found = rating.costs(rated, actions, followed(own, actions, askable), lengths)
         _check(np.where(is_lost, 0.0, found), "the model's rating")
         return np.where(is_lost, np.inf, found)
 
@@ -82,8 +82,8 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         for step in range(noise.shape[1]):
             if step:
                 # From the start each time: see `Task.rollout` on what can be gone on from.
-                _, known, _ = imagined(latents, plans[:, :step])
-                own = followed(begun, plans[:, :step], known)[:, -1]
+                _, askable, _ = imagined(latents, plans[:, :step])
+                own = followed(begun, plans[:, :step], askable)[:, -1]
             plans[:, step] = model.acting.chosen(own, noise[:, step])  # type: ignore[union-attr]
         _check(plans, "the model's policy")
         return plans

@@ -51,12 +51,14 @@ def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
 
 def rollout_there(dynamics: Any, *, otherwise: ArrayFunction) -> ArrayFunction:
     """Return the rollout of a torch module that stays on its device from step to step."""
-    own = _own_of(dynamics)
-    if own is None:
+    weight = _own_of(dynamics)
+    if weight is None:
         return otherwise
 
     def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
-        there = (torch.tensor(v, dtype=own.dtype, device=own.device) for v in (observations, plans))
+        there = (
+            torch.tensor(v, dtype=weight.dtype, device=weight.device) for v in (observations, plans)
+        )
         current, actions = there
         imagined = []
         for action in actions.unbind(dim=1):
@@ -70,10 +72,10 @@ def rollout_there(dynamics: Any, *, otherwise: ArrayFunction) -> ArrayFunction:
                     f"return the next observations, in the same shape."
                 )
             imagined.append(after.detach().clone())
-            current = imagined[-1].to(dtype=own.dtype, device=own.device, copy=True)
+            current = imagined[-1].to(dtype=weight.dtype, device=weight.device, copy=True)
             current = current.contiguous()
-        found: FloatArray = torch.stack(imagined, dim=1).double().cpu().numpy()
-        return found
+        reached: FloatArray = torch.stack(imagined, dim=1).double().cpu().numpy()
+        return reached
 
     return rollout
 
@@ -87,8 +89,8 @@ def plans_there(learned: Any) -> ArrayFunction | None:
     H + 1: NaN of plans that led anywhere infinite. Nothing else comes back, and once. None for what
     is no module with weights of its own.
     """
-    own = _own_of(learned)
-    if own is None:
+    weight = _own_of(learned)
+    if weight is None:
         return None
     has_value = has(learned, TerminalValue)
 
@@ -106,9 +108,9 @@ def plans_there(learned: Any) -> ArrayFunction | None:
     ) -> FloatArray:
         flat = (part.reshape(-1, *part.shape[2:]) for part in (plans, *noise))
         begun, whole, *drawn = (
-            torch.tensor(v, dtype=own.dtype, device=own.device) for v in (latents, *flat)
+            torch.tensor(v, dtype=weight.dtype, device=weight.device) for v in (latents, *flat)
         )
-        last = None if lengths is None else torch.tensor(lengths - 1, device=own.device)
+        last = None if lengths is None else torch.tensor(lengths - 1, device=weight.device)
 
         def rated(rows: Tensor) -> Tensor:
             # Latents travel once for all plans of an episode.
@@ -119,12 +121,12 @@ def plans_there(learned: Any) -> ArrayFunction | None:
             if last is None:
                 columns = [column[..., None] for column in (rewards, *value_of(reached))]
                 return torch.cat([reached, *columns], dim=2).detach()
-            final = reached[torch.arange(len(rows), device=own.device), last[episodes]]
+            final = reached[torch.arange(len(rows), device=weight.device), last[episodes]]
             values = [value[:, None] for value in value_of(final)]
             is_lost = ~reached.isfinite().flatten(1).all(dim=1, keepdim=True)
             return torch.cat([rewards, *values], dim=1).detach().masked_fill(is_lost, torch.nan)
 
-        rows = torch.arange(len(whole), device=own.device)
+        rows = torch.arange(len(whole), device=weight.device)
         columns: FloatArray = _in_tiles(rated, [rows], rows=tile_of(learned)).cpu().double().numpy()
         return columns
 
@@ -165,6 +167,6 @@ def _in_tiles(function: Callable[..., Tensor], tensors: Sequence[Tensor], *, row
     count = len(tensors[0])
     results = []
     for first in range(0, count, rows):
-        own = torch.arange(first, first + rows, device=tensors[0].device).clamp_(max=count - 1)
-        results.append(function(*(tensor[own] for tensor in tensors))[: count - first])
+        tile = torch.arange(first, first + rows, device=tensors[0].device).clamp_(max=count - 1)
+        results.append(function(*(tensor[tile] for tensor in tensors))[: count - first])
     return torch.cat(results)

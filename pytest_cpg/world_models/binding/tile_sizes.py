@@ -44,13 +44,13 @@ class Sizes:
     def of(self, arrays: Sequence[FloatArray]) -> list[int]:
         """Return how many rows each call has for arrays [B, ...], the last one beyond ``B``."""
         count, shape = len(arrays[0]), tuple(array.shape[1:] for array in arrays)
-        found = _divided(count, self._largest, self._least.get(shape, self._largest))
+        calls = _divided(count, self._largest, self._least.get(shape, self._largest))
         if self._probe and shape not in self._least:
-            saved = sum(found) - sum(_divided(count, self._largest, _LEAST))
+            saved = sum(calls) - sum(_divided(count, self._largest, _LEAST))
             self._added[shape] = self._added.get(shape, 0) + saved
             if self._added[shape] > _CALLS * self._largest:
                 self._least[shape] = self._tried(shape)
-        return found
+        return calls
 
     def _tried(self, shape: tuple[tuple[int, ...], ...]) -> int:
         """Return the smallest size that is as good as the largest."""
@@ -67,10 +67,10 @@ class Sizes:
         size = self._largest
         while size % 2 == 0 and size > _LEAST:
             for first in range(0, min(self._largest, _CALLS * size // 2), size // 2):
-                own = slice(first, first + size // 2)
-                part = attempt(self._function, *(array[own].copy() for array in rows))
+                half = slice(first, first + size // 2)
+                part = attempt(self._function, *(array[half].copy() for array in rows))
                 if isinstance(part, Failure) or not np.array_equal(
-                    part, whole[own], equal_nan=True
+                    part, whole[half], equal_nan=True
                 ):
                     return size
             size //= 2
@@ -87,14 +87,16 @@ def together(function: ArrayFunction, probe: Sequence[FloatArray]) -> ArrayFunct
     calls: dict[tuple[tuple[int, ...], ...], int] = {}
 
     def tried(shape: tuple[tuple[int, ...], ...]) -> int:
-        rows = [_cycled(array, (_TOGETHER, *own)) for array, own in zip(probe, shape, strict=True)]
+        rows = [
+            _cycled(array, (_TOGETHER, *sizes)) for array, sizes in zip(probe, shape, strict=True)
+        ]
         alone = attempt(lambda *arrays: _in_calls(function, arrays, 1), *rows)
         if isinstance(alone, Failure):
             return 1
         size = _TOGETHER
         while size > 1:
-            found = attempt(lambda *arrays, size=size: _in_calls(function, arrays, size), *rows)
-            if not isinstance(found, Failure) and np.array_equal(found, alone, equal_nan=True):
+            answer = attempt(lambda *arrays, size=size: _in_calls(function, arrays, size), *rows)
+            if not isinstance(answer, Failure) and np.array_equal(answer, alone, equal_nan=True):
                 return size
             size //= 2
         return size
@@ -115,8 +117,8 @@ def _in_calls(function: ArrayFunction, arrays: Sequence[FloatArray], size: int) 
     count = len(arrays[0])
     whole = count - count % size
     ends = [*range(0, whole, size), *range(whole, count + 1)]
-    found = [function(*(array[first:end] for array in arrays)) for first, end in pairwise(ends)]
-    return np.concatenate(found)
+    parts = [function(*(array[first:end] for array in arrays)) for first, end in pairwise(ends)]
+    return np.concatenate(parts)
 
 
 def _divided(count: int, largest: int, least: int) -> list[int]:

@@ -59,18 +59,18 @@ def tiled(
             # In C order, whatever the argument's: products round by memory order too.
             if end - first == count:
                 return function(*map(np.ascontiguousarray, arrays))
-            own = np.minimum(np.arange(first, end), count - 1)
-            return function(*(np.take(array, own, axis=0) for array in arrays))[: count - first]
+            places = np.minimum(np.arange(first, end), count - 1)
+            return function(*(np.take(array, places, axis=0) for array in arrays))[: count - first]
 
         workers = min(threads, len(ends) - 1)
         # Loops, as a StopIteration of the function's would end anything that iterates over calls.
         tiles = [] if workers < 2 else _threaded(tile, range(len(ends) - 1), workers)
         results: FloatArray = np.empty(0)
         for number in range(len(ends) - 1):
-            found = tiles[number] if tiles else tile(number)
+            rows_of_tile = tiles[number] if tiles else tile(number)
             if not number:
-                results = np.empty((count, *found.shape[1:]))
-            results[ends[number] : ends[number + 1]] = found
+                results = np.empty((count, *rows_of_tile.shape[1:]))
+            results[ends[number] : ends[number + 1]] = rows_of_tile
         return results
 
     return call

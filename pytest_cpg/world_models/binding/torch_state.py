@@ -81,8 +81,8 @@ def devices(model: object) -> str:
     torch = sys.modules.get("torch")
     if torch is None:
         return ""
-    found = {value.device for value in _weights(model, torch)}
-    return ", ".join(sorted(map(_device_name, found)))
+    places = {value.device for value in _weights(model, torch)}
+    return ", ".join(sorted(map(_device_name, places)))
 
 
 def is_elsewhere(model: object) -> bool:
@@ -202,19 +202,19 @@ def same_mode() -> Callable[[], AbstractContextManager[None]]:
 
 def _reached(models: Iterable[object], kind: type) -> list[Any]:
     """Return what is of a kind, such as networks, and can be reached from models, each once."""
-    found: list[Any] = []
+    reached: list[Any] = []
     seen: set[int] = set()
     level = list(models)
     for _ in range(_DEPTH):
         fresh = [value for value in level if id(value) not in seen]
         seen.update(id(value) for value in fresh)
-        found += [
+        reached += [
             value
             for value in {id(value): value for value in fresh}.values()
             if isinstance(value, kind)
         ]
         level = [part for value in fresh for part in _parts(value)]
-    return found
+    return reached
 
 
 def _parts(value: object) -> list[object]:

@@ -100,40 +100,40 @@ class DreamerV3(torch.nn.Module):
         action_high: float = 1.0,
     ) -> None:
         super().__init__()
-        own = in_one_type(world_model(weights))
-        self.sizes, observed = checked(own, classes)
-        given = tuple(observed) if obs_keys is None else keys_of(obs_keys)
-        if given != tuple(observed):
+        tensors = in_one_type(world_model(weights))
+        self.sizes, observed = checked(tensors, classes)
+        keys = tuple(observed) if obs_keys is None else keys_of(obs_keys)
+        if keys != tuple(observed):
             raise WorldModelError(
-                f"obs_keys={list(given)}, and the checkpoint reads {list(observed)} in this order. "
+                f"obs_keys={list(keys)}, and the checkpoint reads {list(observed)} in this order. "
                 f"Leave obs_keys out: this file says it."
             )
         self.observed, self.discount = observed, discount
         self.conditions = Conditions(
-            obs_keys=given,
+            obs_keys=keys,
             action_repeat=action_repeat,
             action_low=action_low,
             action_high=action_high,
         )
-        self._start = torch.nn.Parameter(own["dynamics.W"])
-        self._encoder = _stack(part(own, "encoder._mlp.layers."), "Encoder")
-        self._joint = _normed(own, "dynamics._img_in_layers.0", "dynamics._img_in_layers.1")
+        self._start = torch.nn.Parameter(tensors["dynamics.W"])
+        self._encoder = _stack(part(tensors, "encoder._mlp.layers."), "Encoder")
+        self._joint = _normed(tensors, "dynamics._img_in_layers.0", "dynamics._img_in_layers.1")
         cell = "dynamics._cell.layers.GRU_"
-        self._cell = _normed(own, f"{cell}linear", f"{cell}norm", is_active=False)
+        self._cell = _normed(tensors, f"{cell}linear", f"{cell}norm", is_active=False)
         self._prior = torch.nn.Sequential(
-            _normed(own, "dynamics._img_out_layers.0", "dynamics._img_out_layers.1"),
-            _linear(own, "dynamics._imgs_stat_layer"),
+            _normed(tensors, "dynamics._img_out_layers.0", "dynamics._img_out_layers.1"),
+            _linear(tensors, "dynamics._imgs_stat_layer"),
         )
         self._posterior = torch.nn.Sequential(
-            _normed(own, "dynamics._obs_out_layers.0", "dynamics._obs_out_layers.1"),
-            _linear(own, "dynamics._obs_stat_layer"),
+            _normed(tensors, "dynamics._obs_out_layers.0", "dynamics._obs_out_layers.1"),
+            _linear(tensors, "dynamics._obs_stat_layer"),
         )
         self._reward = torch.nn.Sequential(
-            _stack(part(own, "heads.reward.layers."), "Reward"),
-            _linear(own, "heads.reward.mean_layer"),
+            _stack(part(tensors, "heads.reward.layers."), "Reward"),
+            _linear(tensors, "heads.reward.mean_layer"),
         )
-        self._decoder = _stack(part(own, "heads.decoder._mlp.layers."), "Decoder")
-        self._decoded = torch.nn.ModuleList(_linear(own, f"{DECODED}{key}") for key in observed)
+        self._decoder = _stack(part(tensors, "heads.decoder._mlp.layers."), "Decoder")
+        self._decoded = torch.nn.ModuleList(_linear(tensors, f"{DECODED}{key}") for key in observed)
         acting = in_one_type(actor(weights))
         if acting:
             self._actor = torch.nn.ModuleList(
@@ -146,7 +146,7 @@ class DreamerV3(torch.nn.Module):
         else:
             # What a model does not have is None.
             self.__dict__["policy"] = None
-        bins = own["heads.reward.mean_layer.bias"]
+        bins = tensors["heads.reward.mean_layer.bias"]
         self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, len(bins), dtype=bins.dtype))
         self.register_buffer("columns", torch.arange(self.sizes.observation))
         self.eval().requires_grad_(requires_grad=False)

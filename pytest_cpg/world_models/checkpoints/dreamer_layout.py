@@ -59,8 +59,8 @@ def is_dreamer(weights: Weights) -> bool:
 
 def actor(weights: Weights) -> Weights:
     """Return the weights of an actor of continuous actions; none where the file has no such."""
-    own = part(weights, "_task_behavior.actor.")
-    return own if {"mean_layer.weight", "std_layer.weight"} <= own.keys() else {}
+    tensors = part(weights, "_task_behavior.actor.")
+    return tensors if {"mean_layer.weight", "std_layer.weight"} <= tensors.keys() else {}
 
 
 def world_model(weights: Weights) -> Weights:

@@ -83,27 +83,27 @@ class Program(torch.nn.Module):
     @on_arrays
     def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
         """Map observations [B, O] and actions [B, A] to next observations [B, O]."""
-        given = [observations, actions]
+        inputs = [observations, actions]
         if self._inputs == 1:
-            given = [torch.cat(given, dim=-1)]
+            inputs = [torch.cat(inputs, dim=-1)]
         try:
-            after: Tensor = self._program(*given)
+            after: Tensor = self._program(*inputs)
         # Of any class, by whichever operator; the frames in between are torch's alone.
         except Exception as error:
             if not is_refusal(error):
                 raise
             last = str(error).strip().rpartition("\n")[2]
             kind = type(error).__name__
-            said = last if last.startswith(f"{kind}: ") else f"{kind}: {last}"
-            raise WorldModelError(f"the program in {self._name} fails: {said}") from None
+            reason = last if last.startswith(f"{kind}: ") else f"{kind}: {last}"
+            raise WorldModelError(f"the program in {self._name} fails: {reason}") from None
         return after
 
 
 def _check_batch(program: Any, name: str) -> None:
     """Raise WorldModelError where an input's rows are as many as in the example of its export."""
-    own = program.graph_signature.user_inputs
-    given = [node.meta.get("val") for node in program.graph.nodes if node.name in own]
-    rows = [value.shape[0] for value in given if isinstance(value, Tensor) and value.ndim]
+    names = program.graph_signature.user_inputs
+    examples = [node.meta.get("val") for node in program.graph.nodes if node.name in names]
+    rows = [value.shape[0] for value in examples if isinstance(value, Tensor) and value.ndim]
     # What was exported as free is a symbol here.
     fixed = [count for count in rows if isinstance(count, int)]
     if fixed:

@@ -49,12 +49,12 @@ def named(text: str, *, what: str = "factory") -> Any:
         ) from None
     for attribute in name.split("."):
         if not hasattr(found, attribute):
-            known = [
+            names = [
                 key
                 for key, value in vars(found).items()
                 if not key.startswith("_") and not inspect.ismodule(value)
             ]
-            fix = did_you_mean(attribute, known) if known else "It has nothing."
+            fix = did_you_mean(attribute, names) if names else "It has nothing."
             raise ComponentError(f"{text!r}: {module_name!r} has no {attribute!r}. {fix}")
         found = getattr(found, attribute)
     return found
@@ -68,8 +68,10 @@ def check_factory(text: str, factory: Any) -> None:
     if not callable(factory):
         raise ComponentError(f"{text!r} is {factory!r}, which cannot be called. {fix}")
     needed = _needed(factory) or []
-    places = [one for one in needed if one.kind in _PLACES]
-    if len(places) > 1 or any(one.name != "task" for one in needed if one not in places):
+    places = [parameter for parameter in needed if parameter.kind in _PLACES]
+    if len(places) > 1 or any(
+        parameter.name != "task" for parameter in needed if parameter not in places
+    ):
         raise ComponentError(
             f"{text!r} takes {inspect.signature(factory)}, and is called with the task or with "
             f"nothing. {fix}"
@@ -83,9 +85,9 @@ def returned(text: str, factory: Callable[..., Any], task: Any = None) -> Any:
         raise ComponentError(f"{text!r} returned None. End it in a return of the model.")
     if inspect.isgenerator(model):
         raise ComponentError(f"{text!r} yields, as only a fixture may. Return the model from it.")
-    given = no_model(model, how=_HOW)
-    if given:
-        raise ComponentError(f"{text!r} returned {given}")
+    refused = no_model(model, how=_HOW)
+    if refused:
+        raise ComponentError(f"{text!r} returned {refused}")
     return model
 
 
@@ -102,7 +104,7 @@ def made(text: str, factory: Callable[..., Any], task: Any = None) -> Any:
         )
     if task is None:
         return factory()
-    if needed is None or any(one.kind in _PLACES for one in needed):
+    if needed is None or any(parameter.kind in _PLACES for parameter in needed):
         return factory(task)
     return factory(task=task) if "task" in inspect.signature(factory).parameters else factory()
 
@@ -113,4 +115,8 @@ def _needed(factory: Callable[..., Any]) -> list[inspect.Parameter] | None:
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):
         return None
-    return [one for one in parameters if one.default is one.empty and one.kind not in _REST]
+    return [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in _REST
+    ]

@@ -77,19 +77,19 @@ class OnnxDynamics:
                 content, options, providers=["CPUExecutionProvider"], enable_fallback=0
             )
             # Names of a damaged file may be no text.
-            given = [(one.name, one.type, one.shape) for one in self._session.get_inputs()]
+            inputs = [(entry.name, entry.type, entry.shape) for entry in self._session.get_inputs()]
         # Its exceptions have no class in common but this one.
         except Exception as error:
             raise WorldModelError(
                 f"{name} is no model that ONNX Runtime can read: {_told(error)}"
             ) from None
-        self._inputs = [(title, kind) for title, kind, _ in given]
-        if len(given) not in (1, 2) or any(kind not in _TYPES for _, kind in self._inputs):
+        self._inputs = [(title, kind) for title, kind, _ in inputs]
+        if len(inputs) not in (1, 2) or any(kind not in _TYPES for _, kind in self._inputs):
             raise WorldModelError(
                 f"the model in {name} takes {self._inputs}. Export one that takes floats: "
                 f"observations and actions, or both joined on their last axis."
             )
-        for title, _, shape in given:
+        for title, _, shape in inputs:
             _check_shape(name, title, shape)
 
     @classmethod
@@ -109,12 +109,12 @@ class OnnxDynamics:
 
     def __call__(self, observations: FloatArray, actions: FloatArray) -> FloatArray:
         """Map observations [B, O] and actions [B, A] to next observations [B, O]."""
-        given = [np.asarray(observations), np.asarray(actions)]
+        inputs = [np.asarray(observations), np.asarray(actions)]
         if len(self._inputs) == 1:
-            given = [np.concatenate(given, axis=-1)]
+            inputs = [np.concatenate(inputs, axis=-1)]
         feed = {
             name: np.ascontiguousarray(value, dtype=_TYPES[kind])
-            for (name, kind), value in zip(self._inputs, given, strict=True)
+            for (name, kind), value in zip(self._inputs, inputs, strict=True)
         }
         try:
             after = self._session.run(None, feed)[0]
@@ -153,7 +153,7 @@ def _data_beside(file: Path, content: bytes) -> dict[str, bytes]:
 
     Raises WorldModelError when one is not there, or not in the model's folder.
     """
-    found = {}
+    contents = {}
     for location in _locations(content):
         # Windows' rules, as they know every root and separator that there is.
         path, data = PureWindowsPath(location), file.parent / location
@@ -168,8 +168,8 @@ def _data_beside(file: Path, content: bytes) -> dict[str, bytes]:
                 f"such file. Copy it along, or export with "
                 f"torch.onnx.export(..., external_data=False)."
             )
-        found[location] = data.read_bytes()
-    return found
+        contents[location] = data.read_bytes()
+    return contents
 
 
 def _locations(content: bytes) -> list[str]:

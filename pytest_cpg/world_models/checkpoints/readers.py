@@ -71,13 +71,15 @@ def load(
     model = _read(checkpoint, READERS if readers is None else readers)
     if task is not None and hasattr(model, "for_task"):
         model = model.for_task(task)
-    own = getattr(model, "trained_planner", {})
+    trained = getattr(model, "trained_planner", {})
     if rate_by == "observations":
         model = _decoded(model, task)
-    if planner or own:
+    if planner or trained:
         # A planner of another name has other settings.
-        known = own if planner.get("name", own.get("name")) == own.get("name") else {}
-        model.trained_planner = {**known, **planner}
+        defaults = (
+            trained if planner.get("name", trained.get("name")) == trained.get("name") else {}
+        )
+        model.trained_planner = {**defaults, **planner}
     return model
 
 
@@ -118,8 +120,8 @@ def _decoded(model: Any, task: Task | None) -> Any:
 def _where_to_say(file: Path, settings: Mapping[str, Any]) -> str:
     """Return where the class is to be named: in the side file, if there is one."""
     for side in _sides(file):
-        found = f"it has {', '.join(sorted(settings))}" if settings else "it is empty"
-        return f"in {side.name!r}, where class is missing ({found})"
+        content = f"it has {', '.join(sorted(settings))}" if settings else "it is empty"
+        return f"in {side.name!r}, where class is missing ({content})"
     return f"in a file {file.with_suffix('.toml').name!r} beside it"
 
 
@@ -140,13 +142,13 @@ def _side_settings(file: Path) -> dict[str, Any]:
         return {}
     try:
         text = sides[0].read_text(encoding="utf-8")
-        said = tomllib.loads(text) if sides[0].suffix == ".toml" else json.loads(text)
+        settings = tomllib.loads(text) if sides[0].suffix == ".toml" else json.loads(text)
     # The second of brackets within brackets, thousands deep.
     except (ValueError, RecursionError) as error:
         raise WorldModelError(f"{os.fspath(sides[0])!r} cannot be read: {error}") from None
-    if not isinstance(said, dict):
-        raise WorldModelError(f"{os.fspath(sides[0])!r}: need settings by name, got {said!r}")
-    return said
+    if not isinstance(settings, dict):
+        raise WorldModelError(f"{os.fspath(sides[0])!r}: need settings by name, got {settings!r}")
+    return settings
 
 
 def _kept_in(module: str, *suffixes: str) -> CheckpointReader:

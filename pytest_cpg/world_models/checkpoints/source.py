@@ -68,8 +68,8 @@ def _check_no_code(text: str) -> None:
 
 def _near(path: Path) -> str:
     """Return a sentence that names the checkpoint of nearly this path; empty if there is none."""
-    found = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
-    names = [file.name for file in found if file.suffix in readers.SUFFIXES and file.is_file()]
+    files = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    names = [file.name for file in files if file.suffix in readers.SUFFIXES and file.is_file()]
     wanted = path.name.lower()
     close = [name for name in names if wanted in (name.lower(), Path(name).stem.lower())]
     close += get_close_matches(path.name, names, n=1)

@@ -94,9 +94,9 @@ class StableWorldModel:
 
     def encode(self, observations: FloatArray) -> FloatArray:
         """Map observations [B, O] to latents [B, Z]."""
-        given = np.asarray(observations, dtype=np.float64)
+        begun = np.asarray(observations, dtype=np.float64)
         room = 1 + self._longest * self._action_size
-        return np.concatenate([given, np.zeros((len(given), room))], axis=1)
+        return np.concatenate([begun, np.zeros((len(begun), room))], axis=1)
 
     def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
@@ -125,13 +125,13 @@ class StableWorldModel:
         return self._asked(latents, self._last)
 
     def _last(self, info: dict[str, Tensor], plans: Tensor) -> Tensor:
-        said = self._model.rollout(info, plans)
-        if self._predicted not in said:
+        written = self._model.rollout(info, plans)
+        if self._predicted not in written:
             raise WorldModelError(
-                f"rollout gave {', '.join(said)} and no {self._predicted!r}. Name what it "
+                f"rollout gave {', '.join(written)} and no {self._predicted!r}. Name what it "
                 f"predicts: predicted=."
             )
-        ends = said[self._predicted][:, :, -1]
+        ends = written[self._predicted][:, :, -1]
         rows: Tensor = ends.reshape(-1, ends.shape[-1])
         return self._decoder(rows) if self._decoder else rows
 
@@ -176,21 +176,23 @@ class StableWorldModel:
         self, observations: FloatArray, plans: FloatArray, ask: Ask, kept: Kept
     ) -> FloatArray:
         """Ask about plans [N, K, H, A] from observations [N, O]; answers [N, K, ...]."""
-        own = next(iter(getattr(self._model, "parameters", list)()), torch.zeros(0))
-        there = [torch.tensor(v, dtype=own.dtype, device=own.device) for v in (observations, plans)]
+        weight = next(iter(getattr(self._model, "parameters", list)()), torch.zeros(0))
+        there = [
+            torch.tensor(v, dtype=weight.dtype, device=weight.device) for v in (observations, plans)
+        ]
         key = (observations.tobytes(), plans.shape)
         # As its own solver does: what a model makes of start and goal, and leaves in what it is
         # given, it finds there in the next iteration.
         info = kept.pop(key, None) or self._read(there[0], plans)
         with torch.inference_mode():
             try:
-                found = ask(info, there[1])
+                answers = ask(info, there[1])
             except KeyError as error:
-                found = ask(self._mended(info, error, there), there[1])
+                answers = ask(self._mended(info, error, there), there[1])
         kept[key] = info
         while len(kept) > _MOST_KEPT:
             kept.popitem(last=False)
-        return np.asarray(found.double().cpu().numpy())
+        return np.asarray(answers.double().cpu().numpy())
 
     def _mended(self, info: Given, error: KeyError, there: list[Tensor]) -> Given:
         """Return what a model is given, with the action that it missed there.

@@ -159,7 +159,7 @@ class TDMPC2(torch.nn.Module):
 
     def _narrow(self, task: Task) -> None:
         """Leave out the inputs and actions that a smaller task of several does not have."""
-        found, self.sizes = narrowed(
+        tensors, self.sizes = narrowed(
             self._padded,
             self.sizes,
             observation=min(task.observation_size, self.sizes.observation),
@@ -168,7 +168,7 @@ class TDMPC2(torch.nn.Module):
             else min(task.actions.size, self.sizes.action),
         )
         self._padded = {}
-        self._build(found)
+        self._build(tensors)
         self.columns = torch.arange(self.sizes.observation)
         self.eval().requires_grad_(requires_grad=False)
 
@@ -224,13 +224,13 @@ class _Layer(torch.nn.Module):
 
     def __init__(self, weights: Weights, *, simplex: int) -> None:
         super().__init__()
-        own = [weights[name] for name in ("weight", "bias", "ln.weight", "ln.bias")]
+        tensors = [weights[name] for name in ("weight", "bias", "ln.weight", "ln.bias")]
         if simplex:
             # First members of all simplices first: softmax is 10 times faster across than along
             # such short axes.
-            order = torch.arange(len(own[0])).reshape(-1, simplex).t().reshape(-1)
-            own = [tensor[order] for tensor in own]
-        self.weight, self.bias, self.gain, self.shift = map(torch.nn.Parameter, own)
+            order = torch.arange(len(tensors[0])).reshape(-1, simplex).t().reshape(-1)
+            tensors = [tensor[order] for tensor in tensors]
+        self.weight, self.bias, self.gain, self.shift = map(torch.nn.Parameter, tensors)
         self._simplex = simplex
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -249,12 +249,12 @@ def _network(weights: Weights, *, simplex: int = 0) -> torch.nn.Sequential:
     count = 1 + max(int(name.partition(".")[0]) for name in weights)
     layers: list[torch.nn.Module] = []
     for index in range(count):
-        own = part(weights, f"{index}.")
-        if "ln.weight" in own:
-            layers.append(_Layer(own, simplex=simplex if index == count - 1 else 0))
+        tensors = part(weights, f"{index}.")
+        if "ln.weight" in tensors:
+            layers.append(_Layer(tensors, simplex=simplex if index == count - 1 else 0))
             continue
-        weight = own["weight"]
+        weight = tensors["weight"]
         linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
-        linear.load_state_dict(own)
+        linear.load_state_dict(tensors)
         layers.append(linear)
     return torch.nn.Sequential(*layers)

@@ -64,20 +64,22 @@ def canonical(weights: Weights, task_index: int | None = None) -> tuple[Weights,
     """
     _check_supported(weights)
     version = _version(weights)
-    named = {_current_name(name): value for name, value in weights.items()}
+    renamed = {_current_name(name): value for name, value in weights.items()}
 
-    names = _names(named)
-    refuse_prefix(prefix_of(named, names), model=_MODEL)
+    names = _names(renamed)
+    refuse_prefix(prefix_of(renamed, names), model=_MODEL)
 
     def size_of(name: str, axis: int) -> int:
-        return size(named, name, axis, names=names, model=_MODEL, version=version, ignored=_UNUSED)
+        return size(
+            renamed, name, axis, names=names, model=_MODEL, version=version, ignored=_UNUSED
+        )
 
-    is_multitask = _TASKS in named
+    is_multitask = _TASKS in renamed
     task = size_of(_TASKS, -1) if is_multitask else 0
     sizes = Sizes(
         observation=size_of("_encoder.state.0.weight", -1) - task,
         encoder=tuple(
-            size_of(f"_encoder.state.{i}.weight", -2) for i in range(_encoder_layers(named))
+            size_of(f"_encoder.state.{i}.weight", -2) for i in range(_encoder_layers(renamed))
         ),
         latent=size_of("_dynamics.2.weight", -2),
         action=size_of("_pi.2.weight", -2) // 2,
@@ -88,48 +90,51 @@ def canonical(weights: Weights, task_index: int | None = None) -> tuple[Weights,
         task=task,
     )
     layout = dict(_layout(sizes))
-    check(named, layout, model=_MODEL, version=version, ignored=_UNUSED)
-    found = {name: named[name] for name in layout}
+    check(renamed, layout, model=_MODEL, version=version, ignored=_UNUSED)
+    used = {name: renamed[name] for name in layout}
     _check_index(task_index, sizes.tasks)
     if task_index is None:
-        return found, sizes
-    masks = named.get("_action_masks")
+        return used, sizes
+    masks = renamed.get("_action_masks")
     # Files of before October 2024 lack them: a task's actions are the first ones.
-    own = sizes.action if masks is None else int(masks[task_index].sum())
-    single = _of_one_task(found, sizes, task_index)
-    return narrowed(single, sizes, observation=sizes.observation, action=own)
+    actions = sizes.action if masks is None else int(masks[task_index].sum())
+    single = _of_one_task(used, sizes, task_index)
+    return narrowed(single, sizes, observation=sizes.observation, action=actions)
 
 
 def narrowed(
     weights: Weights, sizes: Sizes, *, observation: int, action: int
 ) -> tuple[Weights, Sizes]:
     """Return a task's weights without inputs and actions that are padding, and their sizes."""
-    latent, found = sizes.latent, dict(weights)
-    found["_encoder.state.0.weight"] = found["_encoder.state.0.weight"][:, :observation]
+    latent, tensors = sizes.latent, dict(weights)
+    tensors["_encoder.state.0.weight"] = tensors["_encoder.state.0.weight"][:, :observation]
     for name in ("_dynamics.0.weight", "_reward.0.weight", "_Qs.params.0.weight"):
-        found[name] = found[name][..., : latent + action]
+        tensors[name] = tensors[name][..., : latent + action]
     for name in ("_pi.2.weight", "_pi.2.bias"):
-        kept = [*range(action), *range(sizes.action, sizes.action + action)]
-        found[name] = found[name][kept]
-    return found, replace(sizes, observation=observation, action=action)
+        columns = [*range(action), *range(sizes.action, sizes.action + action)]
+        tensors[name] = tensors[name][columns]
+    return tensors, replace(sizes, observation=observation, action=action)
 
 
 def _of_one_task(weights: Weights, sizes: Sizes, index: int) -> Weights:
     """Return weights whose first layers know the embedding of their task, as a part of the bias."""
-    found = dict(weights)
-    row = found.pop(_TASKS)[index]
+    tensors = dict(weights)
+    row = tensors.pop(_TASKS)[index]
     # As torch's embedding with max_norm=1 does.
     row = row / max(1.0, float(row.norm()))
     for name, before in (
         ("_encoder.state.0", sizes.observation),
-        *((f"{one}.0", sizes.latent) for one in ("_dynamics", "_reward", "_pi", "_Qs.params")),
+        *(
+            (f"{network}.0", sizes.latent)
+            for network in ("_dynamics", "_reward", "_pi", "_Qs.params")
+        ),
     ):
-        weight = found[f"{name}.weight"]
+        weight = tensors[f"{name}.weight"]
         after = before + sizes.task
         embedded = weight[..., before:after]
-        found[f"{name}.bias"] = found[f"{name}.bias"] + embedded @ row
-        found[f"{name}.weight"] = torch.cat([weight[..., :before], weight[..., after:]], dim=-1)
-    return found
+        tensors[f"{name}.bias"] = tensors[f"{name}.bias"] + embedded @ row
+        tensors[f"{name}.weight"] = torch.cat([weight[..., :before], weight[..., after:]], dim=-1)
+    return tensors
 
 
 def _check_index(index: int | None, tasks: int) -> None:
@@ -150,8 +155,8 @@ def _check_index(index: int | None, tasks: int) -> None:
 
 def is_tdmpc2(weights: Weights) -> bool:
     """Say whether most weights of a TD-MPC2 are there, be it below a prefix."""
-    named = {_current_name(name): value for name, value in weights.items()}
-    return prefix_of(named, _names(named)) is not None
+    renamed = {_current_name(name): value for name, value in weights.items()}
+    return prefix_of(renamed, _names(renamed)) is not None
 
 
 def _check_supported(weights: Weights) -> None:

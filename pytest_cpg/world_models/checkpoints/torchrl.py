@@ -66,8 +66,8 @@ class TorchRLModel(torch.nn.Module):
         """Map observations [B, O] to latents [B, Z]."""
         if not hasattr(self._model, "encode"):
             return observations
-        given = TensorDict({self._observation: observations}, batch_size=observations.shape[:1])
-        return self._joined(self._model.encode(given))
+        inputs = TensorDict({self._observation: observations}, batch_size=observations.shape[:1])
+        return self._joined(self._model.encode(inputs))
 
     @on_arrays
     def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
@@ -88,14 +88,14 @@ class TorchRLModel(torch.nn.Module):
     def _decode(self, latents: Tensor) -> Tensor:
         """Map latents [..., Z] to observations [..., O]."""
         rows = latents.flatten(0, -2)
-        given = TensorDict(self._parts(rows), batch_size=rows.shape[:1])
-        said = _written(self._model.decode(given), str(self._decoded))
-        return said.reshape(*latents.shape[:-1], -1)
+        inputs = TensorDict(self._parts(rows), batch_size=rows.shape[:1])
+        decoded = _written(self._model.decode(inputs), str(self._decoded))
+        return decoded.reshape(*latents.shape[:-1], -1)
 
     def _stepped(self, latents: Tensor, actions: Tensor) -> Any:
-        given = {**self._parts(latents), self._action: actions}
+        inputs = {**self._parts(latents), self._action: actions}
         step = getattr(self._model, "step", self._model)
-        return step(TensorDict(given, batch_size=latents.shape[:1]))
+        return step(TensorDict(inputs, batch_size=latents.shape[:1]))
 
     def _parts(self, latents: Tensor) -> dict[str, Tensor]:
         if len(self._sizes) == 1:

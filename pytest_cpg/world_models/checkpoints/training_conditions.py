@@ -66,18 +66,18 @@ class Conditions:
         sizes : (int, int)
             Numbers in one observation and in one action of the network.
         """
-        own = (task.observation_size, task.actions.size)
-        if own != sizes:
+        of_task = (task.observation_size, task.actions.size)
+        if of_task != sizes:
             raise WorldModelError(
                 f"this {model} reads observations of size {sizes[0]} and actions of size "
-                f"{sizes[1]}, and {task.name!r} has sizes {own[0]} and {own[1]}: it was trained on "
-                f"another task."
+                f"{sizes[1]}, and {task.name!r} has sizes {of_task[0]} and {of_task[1]}: it was "
+                f"trained on another task."
             )
         _check_repeat(self.action_repeat, task, model)
         self._check_actions(task, model)
         # A task that names its observations lets their order be checked.
         offered = _keys_of(task)
-        return self._columns(offered, task, model) if offered else tuple(range(own[0]))
+        return self._columns(offered, task, model) if offered else tuple(range(of_task[0]))
 
     def _check_actions(self, task: Task, model: str) -> None:
         low, high = task.actions.low, task.actions.high
@@ -114,17 +114,17 @@ def check_same(settings: Mapping[str, Any], task: Task, *, model: str) -> None:
         _check_repeat(settings["action_repeat"], task, model)
     if "obs_keys" not in settings:
         return
-    offered, own = list(_keys_of(task)), settings["obs_keys"]
+    offered, stated = list(_keys_of(task)), settings["obs_keys"]
     if not offered:
         raise WorldModelError(
             f"this {model} says obs_keys, and {task.name!r} has no names of observations to check "
             f"them with. Leave obs_keys out."
         )
-    keys = list(keys_of(own)) if isinstance(own, (str, list, tuple)) else own
+    keys = list(keys_of(stated)) if isinstance(stated, (str, list, tuple)) else stated
     if keys != offered:
         raise WorldModelError(
-            f"this {model} reads obs_keys={own!r}, and {task.name!r} observes {offered}, in that "
-            f"order. Give the network these, or reorder them by a factory of yours: "
+            f"this {model} reads obs_keys={stated!r}, and {task.name!r} observes {offered}, in "
+            f"that order. Give the network these, or reorder them by a factory of yours: "
             f"--cpg-model=module:factory."
         )
 
@@ -191,8 +191,8 @@ def official(
 def _examples_of(task: Task, needed: Mapping[str, str]) -> dict[str, str]:
     """Return what to type for each setting that is needed, as far as this task says it."""
     keys = json.dumps([*_keys_of(task)])
-    own = f"{keys}  # of {task.name}; in the order of training"
-    return {**needed, **({"obs_keys": own} if keys != "[]" and "obs_keys" in needed else {})}
+    example = f"{keys}  # of {task.name}; in the order of training"
+    return {**needed, **({"obs_keys": example} if keys != "[]" and "obs_keys" in needed else {})}
 
 
 def _suits(value: Any, said: Mapping[str, Any]) -> bool:

@@ -104,9 +104,9 @@ def bind_ensemble(
     seed : int
         Of the noise of a model that draws; every rollout draws the same.
     """
-    given = no_model(model, how=_HOW) if model is None or isinstance(model, type) else ""
-    if given:
-        raise WorldModelError(f"the world model is {given}")
+    refused = no_model(model, how=_HOW) if model is None or isinstance(model, type) else ""
+    if refused:
+        raise WorldModelError(f"the world model is {refused}")
     with inference(model):
         if isinstance(model, Ensemble):
             members, kind = len(model.members), np.dtype(np.float64)
@@ -167,19 +167,19 @@ def _members_of(model: Any) -> int:
             f"{describe(model)} is {what} with neither step nor rollout of several members, and "
             f"confidence is how far members agree. {_HOW}"
         )
-    given = getattr(model, "members", None)
-    if given is None:
+    members = getattr(model, "members", None)
+    if members is None:
         raise WorldModelError(
             f"{describe(model)} has a {able[0]} and does not say how many members it has. Give it "
             f"members, a whole number of 2 or more. {_HOW}"
         )
-    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+    if isinstance(members, bool) or not isinstance(members, int | np.integer):
         raise WorldModelError(
-            f"{describe(model)} has the members {given!r:.60}; give their number, E, such as 10."
+            f"{describe(model)} has the members {members!r:.60}; give their number, E, such as 10."
         )
-    if given < 2:
-        raise WorldModelError(_too_few(model, int(given)))
-    return int(given)
+    if members < 2:
+        raise WorldModelError(_too_few(model, int(members)))
+    return int(members)
 
 
 def _too_few(model: Any, members: int) -> str:
@@ -219,9 +219,9 @@ def _model_step(
 
         return step
 
-    step, found = first_that_works(model, through, probe, "step", _STEP)
-    _check_step(model, step, found, probe)
-    return step, found.observations.dtype
+    step, stepped = first_that_works(model, through, probe, "step", _STEP)
+    _check_step(model, step, stepped, probe)
+    return step, stepped.observations.dtype
 
 
 def _stepped(given: Any, shape: tuple[int, ...]) -> Stepped:
@@ -289,9 +289,9 @@ def _bind_rollout(
 
     def through(sender: Sender) -> _Rollout:
         def rollout(observations: FloatArray, act: Act, horizon: int) -> Imagined:
-            given = model.rollout(sender.send(observations), _as_asked(act), horizon)
+            answer = model.rollout(sender.send(observations), _as_asked(act), horizon)
             return latched(
-                _imagined(given, (*observations.shape[:2], horizon), observations), terminated
+                _imagined(answer, (*observations.shape[:2], horizon), observations), terminated
             )
 
         return rollout
@@ -299,9 +299,9 @@ def _bind_rollout(
     def act(_: int, __: FloatArray) -> FloatArray:
         return start[1]
 
-    rollout, found = first_that_works(model, through, (start[0], act, 2), "rollout", _ROLLOUT)
+    rollout, imagined = first_that_works(model, through, (start[0], act, 2), "rollout", _ROLLOUT)
     again = rollout(start[0], act, 2)
-    if not np.array_equal(found.rewards, again.rewards, equal_nan=True):
+    if not np.array_equal(imagined.rewards, again.rewards, equal_nan=True):
         raise WorldModelError(
             f"{describe(model)}: rollout gave different results for identical calls, so no verdict "
             f"on it could be repeated. Draw noise from a generator seeded at its start."
@@ -354,7 +354,7 @@ def _dynamics_step(ensemble: Ensemble, observations: FloatArray, actions: FloatA
         steps.append(dynamics.step)
 
     def step(before: FloatArray, taken: FloatArray) -> Stepped:
-        after = np.stack([one(*row) for one, *row in zip(steps, before, taken, strict=True)])
+        after = np.stack([call(*row) for call, *row in zip(steps, before, taken, strict=True)])
         rows = zip(rewards, before, taken, after, strict=True)
         return Stepped(after, np.stack([reward(*row) for reward, *row in rows]))
 
@@ -376,11 +376,11 @@ def _reward_of(
             f"Ensemble([...], reward=function), called with observations [B, O], actions [B, A] "
             f"and next observations [B, O], or give each member a reward."
         )
-    own: Callable[..., Any] = member.reward if ensemble.reward is None else ensemble.reward
-    takes_all = reads_both_ends(own)
+    reward: Callable[..., Any] = member.reward if ensemble.reward is None else ensemble.reward
+    takes_all = reads_both_ends(reward)
     probe = (observations, actions, step(observations, actions))
     head = adapt(
-        own,
+        reward,
         *probe[: 3 if takes_all else 2],
         shape=lambda before, *_: before.shape[:1],
         promise="reward(observations [B, O], actions [B, A], next observations [B, O]) -> [B]",

@@ -111,8 +111,8 @@ class EnsembleNetwork:
             after = after.clamp(float32(bounds.low), float32(bounds.high))
             rewards = rewards.clamp(bounds.lowest_reward, bounds.highest_reward)
         ended = [targets[..., -1] > 0] if self.architecture.ends else []
-        found = (after, rewards, *ended)
-        return found if isinstance(observations, Tensor) else tuple(one.numpy() for one in found)
+        parts = (after, rewards, *ended)
+        return parts if isinstance(observations, Tensor) else tuple(part.numpy() for part in parts)
 
     def variance(self, observations: Any, actions: Any) -> tuple[Any, Any]:
         """Return the predicted variances of next observations [E, B, O] and rewards [E, B].
@@ -124,9 +124,9 @@ class EnsembleNetwork:
             raise WorldModelError(
                 f"{self!r} predicts no variance. Train it with output='gaussian'."
             )
-        found = torch.exp(logs) * self.scaling.target_scale**2
+        variances = torch.exp(logs) * self.scaling.target_scale**2
         size = self.architecture.observation_size
-        parts = found[..., :size], found[..., size]
+        parts = variances[..., :size], variances[..., size]
         return parts if isinstance(observations, Tensor) else (parts[0].numpy(), parts[1].numpy())
 
     def __call__(self, observations: Any, actions: Any) -> Any:
@@ -164,13 +164,13 @@ class EnsembleNetwork:
 
     def _check_sizes(self, observations: Any, actions: Any) -> None:
         a = self.architecture
-        known = (a.observation_size, a.action_size)
-        given = (np.shape(observations)[-1], np.shape(actions)[-1])
-        if given != known:
+        sizes = (a.observation_size, a.action_size)
+        asked_about = (np.shape(observations)[-1], np.shape(actions)[-1])
+        if asked_about != sizes:
             raise WorldModelError(
-                f"this ensemble was trained on observations of size {known[0]} and actions of size "
-                f"{known[1]}, and was given sizes {given[0]} and {given[1]}. Train it on "
-                f"transitions of what it is asked about."
+                f"this ensemble was trained on observations of size {sizes[0]} and actions of size "
+                f"{sizes[1]}, and was given sizes {asked_about[0]} and {asked_about[1]}. Train it "
+                f"on transitions of what it is asked about."
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -181,14 +181,14 @@ class EnsembleNetwork:
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return all that is no plain number, by its name in a file."""
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name, layers in (("trained", self.heads.trained), ("prior", self.heads.prior)):
             if layers is not None:
-                found |= {f"{name}.weights.{n}": value for n, value in enumerate(layers.weights)}
-                found |= {f"{name}.biases.{n}": value for n, value in enumerate(layers.biases)}
+                tensors |= {f"{name}.weights.{n}": value for n, value in enumerate(layers.weights)}
+                tensors |= {f"{name}.biases.{n}": value for n, value in enumerate(layers.biases)}
         if self.heads.log_variances is not None:
-            found["log_variances"] = self.heads.log_variances
-        found |= {
+            tensors["log_variances"] = self.heads.log_variances
+        tensors |= {
             f"scaling.{part.name}": getattr(self.scaling, part.name)
             for part in dataclasses.fields(Scaling)
         }
@@ -196,8 +196,8 @@ class EnsembleNetwork:
             bounds = self.clip_bounds
             rewards = np.array([bounds.lowest_reward, bounds.highest_reward])
             for name, values in (("low", bounds.low), ("high", bounds.high), ("rewards", rewards)):
-                found[f"clip_bounds.{name}"] = torch.tensor(values)
-        return {name: value.detach() for name, value in found.items()}
+                tensors[f"clip_bounds.{name}"] = torch.tensor(values)
+        return {name: value.detach() for name, value in tensors.items()}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> EnsembleNetwork:
