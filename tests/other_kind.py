@@ -1,15 +1,19 @@
 """A gate of a kind that nobody has heard of, in a document: for tests of what shows any kind."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from documents import gate
 
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates import GATES
+from pytest_cpg.gates.at_most import AtMost, Measured
 from pytest_cpg.gates.card import (
     Card,
     Cause,
     Effect,
     Figure,
+    Note,
     Row,
     Ruling,
     Severity,
@@ -45,7 +49,7 @@ def other_card(error, *, design="", unit="of error"):
     )
     bound = Interval(estimate=error, low=error - 0.1, high=error + 0.1, level=0.9, method="t")
     return Card(
-        headline=f"error {error:.2f}",
+        sentence=f"error {error:.2f}",
         size="n=3",
         cells={"error": f"{error:.2f}", "limit": "0.25"},
         table=Table(
@@ -55,7 +59,7 @@ def other_card(error, *, design="", unit="of error"):
             below=(("sum", "0.32 of both"),),
         ),
         facts=(("transitions", "3 of 1000"),),
-        meaning=("The model is wrong by more than its limit.",),
+        notes=(Note("why", "The model is wrong by more than its limit."),),
         cause=Cause(
             name="FRICTION",
             text="The floor is slippery.",
@@ -102,3 +106,60 @@ def other_gate(error, **more):
     }
     found = {**gate("t.py::test_error", outcome="failed"), "comparisons": [comparison]}
     return found, {**GATES, "other": Other()}
+
+
+def _read(marker, kind, result, reason):
+    comparison = {
+        "name": f"t.py::test_{marker}",
+        "kind": marker,
+        "reason": reason,
+        "max_verdict": next(iter(kind.labels)),
+        "attempt": 1,
+        "drift": None,
+        "films": [],
+        "result": result,
+    }
+    outcome = "failed" if reason else "passed"
+    return {**gate(f"t.py::test_{marker}", outcome=outcome), "comparisons": [comparison]}
+
+
+class _Blind:
+    """A kind of a user's own whose only ruling is that it could not have failed."""
+
+    marker, result = "blind", Mapping[str, float]
+    labels = {"SEEN": Severity.GOOD, "UNSEEN": Severity.BLIND}  # noqa: RUF012
+    reason = "97 % of states name the right one without looking."
+
+    def judge(self, result, max_verdict):
+        return Ruling(label="UNSEEN", severity=Severity.BLIND, reason=self.reason)
+
+    def card(self, result, max_verdict, *, model=""):
+        return replace(other_card(result["error"]), gist="no model can miss it")
+
+
+def blind_gate():
+    """Return a gate that is blind for a reason which its card does not know."""
+    return _read("blind", _Blind(), {"error": 0.0}, _Blind.reason)
+
+
+blind_gate.kinds = {"blind": _Blind()}
+
+
+def number_gate(label):
+    """Return a gate on one number that is within its limit."""
+    kind = number_gate.kinds["error_at_most"]
+    bound = Interval(estimate=0.2, low=0.1, high=0.24, level=0.95, method="t")
+    result = Measured(limit=0.25, size="500 steps", conditions={}, found=bound, p_value=0.5)
+    assert kind.judge(result, None).label == label
+    return _read("error_at_most", kind, encode(result), None)
+
+
+number_gate.kinds = {
+    "error_at_most": AtMost(
+        marker="error_at_most",
+        help="An error.",
+        number="one-step error",
+        sample=lambda *_: None,
+        unit="of one step",
+    )
+}

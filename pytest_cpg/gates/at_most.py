@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
-from pytest_cpg.gates.card import Card, Effect, Ruling, Severity, Table, numbers_of
+from pytest_cpg.gates.card import Card, Effect, Note, Ruling, Severity, Table, numbers_of
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kept import reading
 from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, MaxVerdict, Run, worst_of
@@ -160,13 +160,14 @@ class AtMost:
         # A number of numpy's compares to a bool of numpy's, which repeats no tuple.
         is_above = bool(found.estimate > limit)
         most = 2 * min(max(found.high, limit), sys.float_info.max / 2)
+        notes = (Note("why", self.meaning), Note("do", self.advice)) if is_above else ()
         return Card(
-            headline=f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}",
+            sentence=f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}, "
+            f"{result.size}",
             size=result.size,
             cells=cells,
             table=Table.of(model, cells, found, axis=(min(0.0, found.low), most)),
-            meaning=tuple(filter(None, [self.meaning])) * is_above,
-            advice=tuple(filter(None, [self.advice])) * is_above,
+            notes=tuple(note for note in notes if note.text),
             effect=Effect(found=found, unit=self.unit, is_share=False, margin=limit),
             numbers=numbers_of({self.number.replace(" ", "_").replace("-", "_"): found}),
         )

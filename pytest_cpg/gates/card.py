@@ -6,7 +6,7 @@ A gate's kind fills it in; `render` lays it out and knows nothing else of a resu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -14,6 +14,7 @@ from pytest_cpg.stats import Interval
 
 # How a figure is drawn; `Figure` says what each is.
 FigureKind: TypeAlias = Literal["curves", "steps", "histogram", "scatter", "cells", "list"]
+NoteKind: TypeAlias = Literal["judged", "why", "do", "note"]
 # More marks of a cell would not be told apart.
 _MOST_SETS = 4
 
@@ -288,18 +289,23 @@ class Command:
     picks: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
-    """A sentence below a gate's line of the summary.
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A text beside the sentence of a result.
 
     Attributes
     ----------
-    detail : int
-        pytest's verbosity from which on it is shown: -1 always, 0 unless quiet, 1 under -v.
+    kind : str
+        "judged" is the number that is judged, as "gap 0.28 [0.14, 0.40]"; "why" is what the ruling
+        means, "do" what to do about it, and "note" what else to know before trusting it.
+    level : int
+        pytest's verbosity from which on the summary shows a note: -1 always, 0 unless quiet, 1
+        under -v, where alone it is shown.
     """
 
+    kind: NoteKind
     text: str
-    detail: int = 0
+    level: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,11 +316,10 @@ class Card:
     ----------
     kind : str
         What the gate asks, in a word or two, such as "planning gap".
-    headline : str
-        What was found, in a few numbers, to stand behind the ruling's label.
+    subject : str
+        What it asks about: the name of the task or of the queries; empty where there is none.
     sentence : str
-        The same in words, without a full stop, for the first line of a failure; empty for the
-        headline.
+        What was found, without a full stop, to stand behind the ruling's label.
     gist : str
         What the ruling's label means, in at most 55 columns, for the heading of gates that have it.
     size : str
@@ -323,25 +328,12 @@ class Card:
         Column to text, of the gate's line in summary and comment; names are shared by all gates
         of a kind. The one called "now", or else the first, is beside the accepted one; "n" is what
         ``size`` says.
-    verdict : str
-        The ruling's label in at most 19 columns, for tables; empty for the label as it is.
-    mark : str
-        A sign before the verdict in tables, which a footnote explains.
+    notes : tuple of Note
+        Why, what to do and what to know.
     facts : tuple of (name, text)
         What a reader may look up.
-    brief : str
-        The same in at most 40 columns, for one line among those of other tests; empty for the
-        sentence.
-    meaning : tuple of str
-        What the ruling says of the model.
-    advice : tuple of str
-        What to do.
-    paragraphs : tuple of str
-        What else to know before trusting it.
     design : str
         What two sessions share whose numbers may be compared; empty where nothing is known of that.
-    footnotes : tuple of str
-        Said once below a table with this gate: what the mark means.
     drop : float or None
         The loss from which on such a gate fails 4 times in 5; None where that is not known.
     settle : mapping
@@ -351,30 +343,40 @@ class Card:
         Plain values by name, for JUnit and trackers.
     """
 
-    headline: str
+    sentence: str
     size: str
     cells: Mapping[str, str]
     table: Table
     kind: str = ""
-    sentence: str = ""
+    subject: str = ""
     gist: str = ""
-    verdict: str = ""
-    mark: str = ""
+    notes: tuple[Note, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
-    brief: str = ""
-    meaning: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
-    paragraphs: tuple[str, ...] = ()
     cause: Cause | None = None
     effect: Effect | None = None
     figures: tuple[Figure, ...] = ()
     trends: tuple[Trend, ...] = ()
     design: str = ""
-    remarks: tuple[Remark, ...] = ()
-    footnotes: tuple[str, ...] = ()
     drop: float | None = None
     settle: Mapping[str, int] = field(default_factory=dict)
     numbers: Mapping[str, str | float] = field(default_factory=dict)
+
+    def texts(self, kind: NoteKind, *, level: int = 0) -> list[str]:
+        """Return the notes of a kind, as far as they are for this verbosity."""
+        return [note.text for note in self.notes if note.kind == kind and note.level <= level]
+
+    def because(self, reason: str, *, is_blind: bool) -> Card:
+        """Return the card with the reason of its ruling, which no reader of a card can drop.
+
+        A blind gate says it in place of the sentence.
+        """
+        if is_blind:
+            return replace(self, sentence=reason.rstrip("."))
+        texts = (self.sentence, *self.texts("why"))
+        if reason.rstrip(".") in (text.rstrip(".") for text in texts):
+            return self
+        end = "" if reason.endswith((".", "?")) else "."
+        return replace(self, notes=(Note("why", f"{reason}{end}"), *self.notes))
 
 
 def numbers_of(intervals: Mapping[str, Interval | None]) -> dict[str, float]:

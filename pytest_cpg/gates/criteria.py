@@ -19,6 +19,7 @@ from pytest_cpg.gates.card import (
     SMOKE_TEST,
     Card,
     Effect,
+    Note,
     Ruling,
     Severity,
     Table,
@@ -184,7 +185,7 @@ class CriteriaKind(Generic[R]):
         """Return why a result says nothing of the model; None where it does, or fails anyway."""
         if not result.blind or self.labels[self.label(result)] >= Severity.BLIND:
             return None
-        return Blindness(brief="any model would have passed", reason=result.blind)
+        return Blindness(result.blind)
 
     def doubt(self, result: R) -> str | None:  # noqa: ARG002
         """Return why a verdict that may pass is not sure."""
@@ -246,25 +247,31 @@ class CriteriaKind(Generic[R]):
         """Return the card of a result; ``model`` is its name, and may be empty."""
         label, blind = self.label(result), self.blindness(result)
         words = self.words.get(label, Words(""))
-        usual: dict[str, Any] = {
+        shown: dict[str, Any] = {
+            "judged": "",
+            "why": words.meaning,
+            "do": words.advice,
             "gist": words.gist,
-            "meaning": tuple(self.faults(result)) or (words.meaning,),
-            "advice": (words.advice,),
         }
-        usual |= self.shown(result, model)
+        shown |= self.shown(result, model)
+        judged, why, advice = (shown.pop(kind) for kind in ("judged", "why", "do"))
+        whys = self.faults(result) or (why,)
         if blind is not None:
             # The ruling says why, and no more is known.
-            usual |= {"meaning": (), "advice": (blind.advice,), "brief": blind.brief}
-        for told in ("meaning", "advice"):
-            usual[told] = tuple(filter(None, usual[told]))
-        return Card(**usual)
+            whys, advice = (), blind.advice
+        notes = (Note("judged", judged), *(Note("why", text) for text in whys), Note("do", advice))
+        return Card(notes=tuple(note for note in notes if note.text), **shown)
 
     def shown(self, result: Any, model: str) -> dict[str, Any]:
-        """Return what the card of a result has beside the words of its label."""
+        """Return what the card of a result has beside the words of its label.
+
+        "judged", "why" and "do" are texts of its notes of that kind.
+        """
         criteria = self.criteria(result)
         first = criteria[0]
         return {
-            "headline": f"{first.title} {with_ends(first.found)}, needed {first.needed}",
+            "sentence": f"{first.title} {with_ends(first.found)}, needed {first.needed}, "
+            f"{result.size}",
             "size": result.size,
             "cells": {one.title: f"{one.found.estimate:.3g}" for one in criteria},
             "table": self.table(result, name=model or "learned", form=".3g"),

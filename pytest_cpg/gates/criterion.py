@@ -101,15 +101,8 @@ class Criterion:
 
 
 class Blindness(NamedTuple):
-    """Why a result that may pass says nothing of the model, and what to do.
+    """Why a result that may pass says nothing of the model, in a sentence, and what to do."""
 
-    Attributes
-    ----------
-    brief, reason : str
-        In at most 40 columns, and in one sentence.
-    """
-
-    brief: str
     reason: str
     advice: str = ""
 

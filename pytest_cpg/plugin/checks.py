@@ -9,6 +9,7 @@ import pytest
 from pytest_cpg.gates import PREFIX
 from pytest_cpg.machine.ci import is_in_ci
 from pytest_cpg.plugin.options import flag
+from pytest_cpg.render.formats import FORMATS
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.settings import Settings
@@ -23,7 +24,7 @@ _CLASHES = (
     ("resume", ("no_cache",), "what is resumed is in the cache"),
     ("resume", ("quick",), "a smoke test is never resumed"),
     ("replay", ("quick", "plan", "update_baseline", "resume"), "a replay compares nothing"),
-    ("replay", ("json", "md", "html"), "a replay has no results to write"),
+    ("replay", tuple(FORMATS), "a replay has no results to write"),
 )
 
 
@@ -49,7 +50,7 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
             "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
             "several gates at once, --cpg-workers the parts of one."
         )
-    if any(map(settings.of_session, ("json", "md", "html"))):
+    if any(map(settings.of_session, FORMATS)):
         from pytest_cpg.plugin.outputs import SessionOutputs
 
         SessionOutputs(config, settings).check()

@@ -236,7 +236,7 @@ def _brief(attempt: Attempt, said: str) -> str:
 
 
 def _crash_line(attempt: Attempt) -> str:
-    from pytest_cpg.render.failure import crash_line
+    from pytest_cpg.render.words import crash_line
 
     worse = [one for one in attempt.judgements if one.reason is not None]
     more = f" (and {len(worse) - 1} more)" * (len(worse) > 1)

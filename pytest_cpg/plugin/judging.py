@@ -71,7 +71,7 @@ def judge_into(
 ) -> Callable[[Any, Any], None]:
     """Return what judges each result of a model of this test, and keeps it for the test's end."""
     from pytest_cpg.plugin.invocation import node_from_here, program_of
-    from pytest_cpg.render.failure import is_in_doubt, rerun_command
+    from pytest_cpg.render.words import is_in_doubt, rerun_command
 
     measured, node = item.stash[ATTEMPT].judgements, node_from_here(item.config, item.nodeid)
     program = program_of(item.config)

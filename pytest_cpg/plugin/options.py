@@ -11,8 +11,8 @@ import pytest
 
 from pytest_cpg.gates import BASELINE, HISTORY
 from pytest_cpg.gates.options import OF_ALL_GATES, Option, parser
+from pytest_cpg.render.formats import FORMATS
 
-_NO_RESULTS = {"plan": "a plan has no results to write"}
 _OfSession = partial(Option, is_for_one_gate=False)
 OPTIONS = (
     *OF_ALL_GATES,
@@ -41,33 +41,17 @@ OPTIONS = (
         "PATH",
         f"the baseline file, from the root directory (default {BASELINE})",
     ),
-    _OfSession(
-        "json",
-        parser("optional_path"),
-        "string",
-        "",
-        "PATH",
-        "write the result of every gate, with every episode, as JSON; "
-        "pytest_cpg/report/report.schema.json describes it",
-        overruled=_NO_RESULTS,
-    ),
-    _OfSession(
-        "md",
-        parser("optional_path"),
-        "string",
-        "",
-        "PATH",
-        "write a comment for a pull request, as Markdown",
-        overruled=_NO_RESULTS,
-    ),
-    _OfSession(
-        "html",
-        parser("optional_path"),
-        "string",
-        "",
-        "PATH",
-        "write one page with figures of every gate, which needs no network (extra html)",
-        overruled=_NO_RESULTS,
+    *(
+        _OfSession(
+            name,
+            parser("optional_path"),
+            "string",
+            "",
+            "PATH",
+            form.help,
+            overruled={"plan": "a plan has no results to write"},
+        )
+        for name, form in FORMATS.items()
     ),
     _OfSession(
         "history",

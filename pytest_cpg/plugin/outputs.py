@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_cpg.plugin.settings import Settings
+from pytest_cpg.render.formats import FORMATS, is_free, lacking, write_reports
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.finding import Finding
     from pytest_cpg.render.github import Location
     from pytest_cpg.report.session import Session
 
-_FILES = ("json", "md", "html")
 _ANNOTATES_TOO = "pytest_github_actions_annotate_failures"
 
 
@@ -40,48 +39,44 @@ class SessionOutputs:
         """Say whether there is anything to write, by a session with gates or without any."""
         if hasattr(self._config, "workeroutput"):
             return False
-        return any(map(self._path, _FILES)) or (with_gates and self._is_in_github)
+        return any(map(self._path, FORMATS)) or (with_gates and self._is_in_github)
 
     def write(self, session: Session) -> tuple[Finding, ...]:
         """Write everything, and say where it is, or why it is not."""
-        from pytest_cpg.render.github import annotations
-        from pytest_cpg.render.report_files import write_files
+        from pytest_cpg.render.github import annotations, step_summary
 
-        summary = os.environ.get("GITHUB_STEP_SUMMARY") if self._is_in_github else None
-        found = write_files(
+        page = _page_in_github() if self._is_in_github else ""
+        findings = write_reports(
             session,
-            {
-                **{name: self._path(name) for name in _FILES},
-                "summary": Path(summary) if summary and session.gates else None,
-            },
+            {name: self._path(name) for name in FORMATS},
             folder=self._config.invocation_params.dir,
             root=self._config.rootpath,
-            page=_page_in_github() if self._is_in_github else "",
+            page=page,
         )
         if self._is_in_github:
+            summary = os.environ.get("GITHUB_STEP_SUMMARY")
+            if summary and session.gates:
+                findings += _added(Path(summary), step_summary(session, page=page))
             is_said = self._config.pluginmanager.hasplugin(_ANNOTATES_TOO)
             self.annotations = annotations(session, self._places(), tests_are_annotated=is_said)
-        return tuple(found)
+        return tuple(findings)
 
     def check(self) -> None:
         """Refuse what cannot be written before anything is run.
 
         Raises pytest.UsageError, saying what to install or to type instead.
         """
-        if self._path("html") and find_spec("jinja2") is None:
-            raise pytest.UsageError(
-                '--cpg-html needs the extra html: pip install "pytest-cpg[html]"'
-            )
+        for name in filter(self._path, FORMATS):
+            if missing := lacking(name):
+                raise pytest.UsageError(missing)
         self._check_paths()
 
     def _check_paths(self) -> None:
         """Refuse to replace the baseline, or any file but a report of the same form."""
-        from pytest_cpg.render.report_files import is_free
-
         baseline = self._config.rootpath / self._settings.of_session("baseline")
         # By what is there already: two names of one file are found, too.
         taken = {os.path.realpath(baseline): "--cpg-baseline"}
-        for name in _FILES:
+        for name in FORMATS:
             path = self._path(name)
             if path is None:
                 continue
@@ -122,6 +117,19 @@ class SessionOutputs:
     @property
     def _is_in_github(self) -> bool:
         return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def _added(summary: Path, text: str) -> list[Finding]:
+    """Add to a job's summary, and return why that cannot be done."""
+    from pytest_cpg.gates.finding import Finding
+
+    try:
+        with summary.open("a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+    except OSError as error:
+        text = f"cannot write the job's summary {summary}: {error.strerror}"
+        return [Finding(text, fails=True)]
+    return []
 
 
 def path_of(config: pytest.Config, settings: Settings, name: str) -> Path | None:

@@ -32,9 +32,9 @@ from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.width import width_of
 from pytest_cpg.render import films
-from pytest_cpg.render.failure import run_of
 from pytest_cpg.render.replay import replay_lines
 from pytest_cpg.render.section import broken_section, text_of
+from pytest_cpg.render.words import run_of
 from pytest_cpg.report import lost_episodes
 from pytest_cpg.report.lost_episodes import LostEpisodes
 

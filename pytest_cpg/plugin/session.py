@@ -223,7 +223,7 @@ class GateSession:
         from pytest_cpg.gates.kept import entry_for
         from pytest_cpg.plugin.memory import remembered_costs
         from pytest_cpg.plugin.support import check_supports
-        from pytest_cpg.render.forecasts import forecast_table
+        from pytest_cpg.render.line import forecast_table
 
         costs, config = remembered_costs(self._config), self._config
         forecasts: dict[str, ForecastLine] = {}

@@ -1,4 +1,4 @@
-"""Axis: a scale that a figure is drawn on."""
+"""Axis: a scale that a figure is drawn on, and the bars of effects on the one that all share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+
+from pytest_cpg.gates.card import Effect
+from pytest_cpg.stats import Interval
 
 _MOST_TICKS = 5
+FOREST_WIDTH = 200
+# Of an interval beside a row of numbers.
+SPAN_WIDTH = 150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +91,60 @@ def _round_step(rough: float) -> float:
         return 1.0
     decade = 10.0 ** math.floor(math.log10(rough))
     return next(decade * nice for nice in (1, 2, 5, 10) if decade * nice >= rough)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """An effect on an axis: the pixel of its estimate, and paths; without a margin that is empty.
+
+    Attributes
+    ----------
+    is_own : bool
+        Whether it is no share, and drawn on a scale of its own.
+    """
+
+    at: float
+    span: str
+    margin: str = ""
+    is_own: bool = False
+
+
+def effect_axis(effects: Iterable[Effect]) -> Axis:
+    """Return the scale that all effects share which are shares."""
+    ends = (
+        (effect.found.low, effect.found.estimate, effect.found.high, effect.margin or 0.0)
+        for effect in effects
+        if effect.is_share
+    )
+    return Axis.around(chain.from_iterable(ends), length=FOREST_WIDTH)
+
+
+def bar(effect: Effect, axis: Axis) -> Bar:
+    """Draw an effect; what is no share is stretched until it fits the axis."""
+    factor, found = 1.0 if effect.is_share else _factor(effect, axis), effect.found
+    low, at, high = (axis.at(factor * end) for end in (found.low, found.estimate, found.high))
+    margin = ""
+    if effect.margin is not None:
+        margin = f"M{axis.at(factor * effect.margin):g} 4V24"
+    return Bar(at=at, span=_span(low, high, 14), margin=margin, is_own=not effect.is_share)
+
+
+def bound_bar(bound: Interval, scale: tuple[float, float]) -> Bar:
+    """Draw an interval on a scale; what lies beyond an end stands there."""
+    axis = Axis.between(*scale, length=SPAN_WIDTH)
+    ends = (bound.low, bound.estimate, bound.high)
+    low, at, high = (min(max(axis.at(end), 0.0), SPAN_WIDTH) for end in ends)
+    return Bar(at=at, span=_span(low, high, 8))
+
+
+def _span(low: float, high: float, y: int) -> str:
+    return f"M{low:g} {y}H{high:g}M{low:g} {y - 4}v8M{high:g} {y - 4}v8"
+
+
+def _factor(effect: Effect, axis: Axis) -> float:
+    found = effect.found
+    most = max(found.high, found.estimate, effect.margin or 0.0)
+    least = min(found.low, found.estimate)
+    factors = [axis.high / most] if most > 0 else []
+    factors += [axis.low / least] if least < 0 else []
+    return min([*factors, sys.float_info.max])

@@ -84,6 +84,7 @@ def starts_rows(
     ordered = "".join(signs[cell] for cell in sorted(signs))
     shown = [ordered[at : at + _IN_ROW] for at in range(0, len(ordered), _IN_ROW)][:_MOST_ROWS]
     name = f"{drawn.axes[0]}s"
+    lead = max(lead, len(name) + 2)
     for row in shown:
         yield Line(((f"  {name:{lead}s}", {}), *_row(row)))
         name = ""

@@ -50,6 +50,7 @@ from pytest_cpg.render.line import has_blocks
 from pytest_cpg.render.live import LiveText, can_wipe, write_live
 from pytest_cpg.render.progress import LiveLine
 from pytest_cpg.render.section import section, text_of
+from pytest_cpg.render.words import headline
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger, Outcome
 from pytest_cpg.report.session import Session
 from pytest_cpg.tasks import TASKS
@@ -108,7 +109,8 @@ class Evaluation:
         return _evaluation, (kind, self.result, self.ruling, self.max_verdict, self.card)
 
     def __repr__(self) -> str:
-        return f"Evaluation({self.ruling.label}: {self.card.headline}, {self.card.size})"
+        subject = f"{self.card.subject}: " * bool(self.card.subject)
+        return f"Evaluation({subject}{headline(self._judgement)})"
 
     def __str__(self) -> str:
         """Return what a test would print, but for commands."""
@@ -151,16 +153,17 @@ class Evaluation:
         """Whether a test would pass."""
         return self.reason is None
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self, prefix: str = "") -> dict[str, float]:
         """Return the numbers by name, for a tracker.
 
-        Names begin with the kind's marker and a slash. ``cpg/severity`` goes from 0 (good) to 4
+        Names begin with ``prefix``, which tells tasks of one run apart, the kind's marker and a
+        slash. ``cpg/severity`` goes from 0 (good) to 4
         (broken), and ``cpg/passes`` is 1 or 0.
         """
         # Last: a kind may have numbers of these names.
         said = {**self.card.numbers, "severity": self.ruling.severity, "passes": self.passes}
         return {
-            f"{self.kind.marker}/{name}": float(value)
+            f"{prefix}{self.kind.marker}/{name}": float(value)
             for name, value in said.items()
             if not isinstance(value, str)
         }

@@ -332,11 +332,11 @@ def course_plot(course: Course) -> Plot:
     first = course.trends[0]
     levels = {one.level for one in bounds}
     said = f"{percentage(levels.pop())} " if len(levels) == 1 else ""
-    by_commit = ", by commit" * any(course.revisions)
+    what = "commits" if any(course.revisions) else "sessions"
     return _plot(
         area,
         title=first.name,
-        reading=f"{len(course.trends)} sessions{by_commit}. Bars are {said}intervals.",
+        reading=f"{len(course.trends)} {what}. Bars are {said}intervals.",
         said=course.said,
         axes=("", ""),
         ticks=ticks,

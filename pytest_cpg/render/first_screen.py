@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_cpg.gates.card import Command
-from pytest_cpg.gates.drift import Drift, Label, revision
+from pytest_cpg.gates.drift import revision
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.figures import Plot
-from pytest_cpg.render.forest import effect_text
-from pytest_cpg.render.page import Followed, Page, Tone, commands_of, detail_of, reasons_of, tone_of
-from pytest_cpg.report.session import FAILING, Comparison, Gate, gist
+from pytest_cpg.render.page import Followed, Page, Tone, commands_of, reasons_of, tone_of
+from pytest_cpg.render.words import effect_text, regression
+from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Row
 
 _MOST_NAMED = 5
 # What is said of the gates beside the worst one, by how they ended.
@@ -55,30 +55,21 @@ class FirstScreen:
 
 def first_screen(page: Page) -> FirstScreen:
     """Return what answers the first questions about a session."""
-    # Of those that fail one that measured something, which says more than that nothing was.
-    worst = min(
-        page.loud, key=lambda gate: (gate.state not in FAILING, not gate.comparisons), default=None
-    )
-    shown = _worst_comparison(worst)
+    worst = next(iter(page.loud), None)
+    row = None if worst is None else worst.worst
+    shown = row if isinstance(row, Comparison) else None
     is_failing = worst is not None and worst.state in FAILING
     cause = shown.card.cause if shown is not None else None
     followed = page.followed.get(shown.name) if shown is not None else None
     return FirstScreen(
         tally=tuple(_tally(page.gates)),
-        headline=_headline(page, worst, shown),
+        headline=_headline(page, row),
         cause=cause.name if cause is not None and is_failing and cause.advice else "",
         tone=tone_of(worst) if worst is not None and is_failing else _tone(page.session.outcome),
         answers=tuple(_answers(page, worst, shown)),
         plot=followed.plot if followed is not None else None,
         command=next(iter(commands_of(shown)), None) if shown is not None else None,
     )
-
-
-def _worst_comparison(gate: Gate | None) -> Comparison | None:
-    """Return the comparison that a gate is to be looked at for."""
-    if gate is None or not gate.comparisons:
-        return None
-    return next((one for one in gate.comparisons if one.state == gate.state), gate.comparisons[0])
 
 
 def _tone(outcome: str) -> Tone:
@@ -101,13 +92,17 @@ def _tally(gates: Sequence[Gate]) -> Iterator[tuple[Tone, str]]:
             yield "none", f"{states[state]} {state}"
 
 
-def _headline(page: Page, worst: Gate | None, shown: Comparison | None) -> str:
+def _headline(page: Page, row: Row | None) -> str:
     """Return what failed and by how much; where nothing did, how the session ended."""
-    ended = page.session.outcome
-    if page.check:
-        return f"{page.check[:1].upper()}{page.check[1:]} {ended}: no verdicts"
-    if worst is not None and worst.state in FAILING:
-        return f"{page.title(worst.id)}: {_told(worst, shown)}"
+    ended, check = page.session.outcome, next(filter(None, page.session.checks), "")
+    if check:
+        return f"{check[:1].upper()}{check[1:]} {ended}: no verdicts"
+    if row is not None and row.fails:
+        name = page.title(row.name)
+        if row.card is None:
+            return f"{name}: {row.why(is_brief=True) or WORDS[row.state]}"
+        named = f"{row.card.subject} ({name})" if row.card.subject else name
+        return f"{named}: {regression(row.drift) or row.card.sentence}"
     if ended != "passed":
         return f"Session {ended}" if ended in ("failed", "interrupted") else ended.capitalize()
     states = Counter(gate.state for gate in page.gates)
@@ -120,20 +115,6 @@ def _headline(page: Page, worst: Gate | None, shown: Comparison | None) -> str:
         size = len(page.gates)
         return f"{measured} of {size} gate{'s'[: size != 1]} measured, not judged"
     return f"{passed} gate{'s'[: passed != 1]} pass{'es' * (passed == 1)}"
-
-
-def _told(gate: Gate, shown: Comparison | None) -> str:
-    """Return what a gate found, in words."""
-    if shown is None:
-        return gist(detail_of(gate)) or gate.state
-    return _went(shown.judgement.drift) or shown.card.sentence or shown.card.headline
-
-
-def _went(drift: Drift | None) -> str:
-    """Return from where to where a gate went that got worse; empty for any other."""
-    if drift is None or drift.label is not Label.REGRESSED or not (drift.was and drift.now):
-        return ""
-    return f"{drift.was} \N{RIGHTWARDS ARROW} {drift.now} since {drift.since}"
 
 
 def _answers(page: Page, worst: Gate | None, shown: Comparison | None) -> Iterator[Answer]:
@@ -166,7 +147,7 @@ def _of_comparison(page: Page, one: Comparison) -> Iterator[Answer]:
     if card.effect is not None:
         sure = f"In brackets, its {percentage(card.effect.found.level)} interval."
         # What the headline does not say of a gate that was compared.
-        told = f"{card.sentence[:1].upper()}{card.sentence[1:]}. " * (_went(drift) != "")
+        told = f"{card.sentence[:1].upper()}{card.sentence[1:]}. " * (regression(drift) != "")
         yield Answer(
             "How much", f"A loss of {effect_text(card.effect)} {card.effect.unit}.", f"{told}{sure}"
         )
@@ -176,10 +157,6 @@ def _of_comparison(page: Page, one: Comparison) -> Iterator[Answer]:
         yield Answer("Since when", text=f"{drift.sentence}.{f' {before}' if before else ''}")
     elif before:
         yield Answer("Since when", text=before)
-    judged = one.judgement.reason
-    if judged in card.meaning:
-        # What a model is broken by comes before what follows from it.
-        why = [judged, *why]
     if why:
         strong, stop, rest = why[0].partition(". ")
         yield Answer("Why", f"{strong}{stop.strip()}", rest)

@@ -1,11 +1,11 @@
 """GitHub: a session's report as commands that a workflow's log turns into annotations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_cpg.gates.notation import one_line
-from pytest_cpg.render.failure import reasons, sentence
 from pytest_cpg.render.markdown import MARKER, markdown
+from pytest_cpg.render.words import reasons, sentence
 from pytest_cpg.report.session import Row, Session
 
 _MOST_IN_TITLE, _MOST_IN_LINE = 200, 1000
@@ -63,17 +63,17 @@ def annotations(
         pytest-github-actions-annotate-failures does. What no failing test says is left then: gates
         that did not report, and findings.
     """
-    found = []
-    for rows in session.rows_worst_first():
-        gate = rows[0].gate
+    found, names = [], session.names
+    for gate in session.worst_first:
+        rows = gate.rows
         place = (locations or {}).get(gate.id)
         is_said = tests_are_annotated and gate.outcome != "missing"
         failing = [row for row in rows if row.fails]
         if failing and not is_said:
-            found.append(_of(failing, place, is_error=True))
+            found.append(_of(failing, names, place, is_error=True))
         unsure = [row for row in rows if row.state == "inconclusive" or _is_changed(row)]
         if unsure and not failing:
-            found.append(_of(unsure, place, is_error=False))
+            found.append(_of(unsure, names, place, is_error=False))
     found += [
         _Annotation(is_error=True, title="cpg", message=one_line(one.text, _MOST_IN_LINE))
         for one in session.findings
@@ -99,7 +99,9 @@ def _is_changed(row: Row) -> bool:
     return drift is not None and bool(drift.differs) and row.state == "passed"
 
 
-def _of(rows: list[Row], place: Location | None, *, is_error: bool) -> _Annotation:
+def _of(
+    rows: Sequence[Row], names: Mapping[str, str], place: Location | None, *, is_error: bool
+) -> _Annotation:
     """Return the annotation of a gate: of its worst comparison, and how many others there are."""
     worst = min(rows, key=lambda row: row.badness)
     lines = [one_line(line, _MOST_IN_LINE) for line in _lines(worst)]
@@ -108,7 +110,7 @@ def _of(rows: list[Row], place: Location | None, *, is_error: bool) -> _Annotati
         lines.append(f"And {more} more comparison{'s'[: more != 1]} of this test.")
     label, _, found = sentence(worst).partition(": ")
     lines[:0] = [one_line(f"{found[:1].upper()}{found[1:]}", _MOST_IN_LINE)]
-    return _Annotation(is_error, f"{label}: {worst.name}", "\n".join(lines), place)
+    return _Annotation(is_error, f"{label}: {names[worst.name]}", "\n".join(lines), place)
 
 
 def _lines(row: Row) -> Iterator[str]:

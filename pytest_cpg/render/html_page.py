@@ -15,19 +15,18 @@ from typing import Any, NamedTuple
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.drift import revision
 from pytest_cpg.gates.notation import duration, visible
-from pytest_cpg.render.failure import judged
+from pytest_cpg.render.axis import FOREST_WIDTH, SPAN_WIDTH, bound_bar
 from pytest_cpg.render.figures import LEFT, SPARK_HEIGHT, SPARK_WIDTH
 from pytest_cpg.render.film_strip import FRAME_HEIGHT, FRAME_WIDTH
 from pytest_cpg.render.first_screen import first_screen
-from pytest_cpg.render.forest import FOREST_WIDTH, SPAN_WIDTH, bound_bar, effect_text
 from pytest_cpg.render.page import (
     Page,
     commands_of,
     detail_of,
-    label_of,
     reasons_of,
     tone_of,
 )
+from pytest_cpg.render.words import effect_text, judged, verdict_of
 from pytest_cpg.report.session import WORDS, Session, gist
 
 try:
@@ -40,6 +39,11 @@ except ModuleNotFoundError as error:
 
 # Nobody reads more of a list, and each line costs the page some bytes.
 _MOST_LINES = 40
+
+
+def report(session: Session, *, root: str, **_: str) -> str:
+    """Return the page as a file has it."""
+    return html_page(session, root=root)
 
 
 def html_page(session: Session, *, root: str = "") -> str:
@@ -63,7 +67,7 @@ def comparison_page(session: Session) -> str:
     (gate,) = session.gates
     (found,) = gate.comparisons
     part = macros.comparison(found, gate)
-    label = label_of(found)
+    label = verdict_of(found.judgement.ruling)
     body = f"{macros.signs()}<p>{macros.chip(tone_of(found), label)}</p>{part}"
     return visible(
         f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{escape(label)}</title>'
@@ -96,7 +100,7 @@ def _shown(page: Page, *, root: str = "") -> dict[str, Any]:
         "words": WORDS,
         "gist": gist,
         "tone_of": tone_of,
-        "label_of": label_of,
+        "verdict_of": verdict_of,
         "reasons_of": reasons_of,
         "commands_of": commands_of,
         "detail_of": detail_of,

@@ -1,4 +1,4 @@
-"""Line: one line for a terminal, in parts of which each has its colour."""
+"""Line: one line for a terminal, in parts of which each has its colour, and rows of columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_cpg.gates.card import Severity
-from pytest_cpg.gates.notation import for_log
+from pytest_cpg.gates.kind import ForecastLine
+from pytest_cpg.gates.notation import duration, fitted_names, for_log
 
 # The terminal's own colours; that of a severity says again what its label says.
 COLOURS = {
@@ -22,6 +23,7 @@ COLOURS = {
 OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
 
 _DEEPER, _HELD = "    ", "\x00"
+_NARROWEST_FORECAST = 6
 
 _BLOCKS, _DIGITS = "▁▂▃▄▅▆▇", "0123456789"
 
@@ -97,3 +99,83 @@ def has_blocks(encoding: str | None) -> bool:
     except (LookupError, UnicodeEncodeError):
         return False
     return True
+
+
+def listed(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return each row as one line of words, which stand left.
+
+    >>> listed([("gate", "ended"), ("a", "passed")])
+    ['gate  ended', 'a     passed']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{size}s}" for cell, size in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def padded(rows: Sequence[Sequence[str]], between: str, *, least: int = 0) -> list[str]:
+    """Return each row as one line of one width: numbers stand right, intervals in the middle.
+
+    >>> padded([("rate", "95% CI"), ("1", "[0.93, 1.00]")], " ")
+    ['rate    95% CI   ', '   1 [0.93, 1.00]']
+    """
+    columns = [_padded(column, least) for column in zip(*rows, strict=True)]
+    return [between.join(cells) for cells in zip(*columns, strict=True)] or [""] * len(rows)
+
+
+def aligned(
+    rows: Sequence[Mapping[str, str]], *, least: int
+) -> tuple[list[str], dict[tuple[str, ...], str]]:
+    """Return each row, column to cell, as a line, and a heading for each set of columns.
+
+    >>> aligned([{"a": "1"}, {"b": "22"}, {"a": "333"}], least=1)
+    (['  1', '22', '333'], {('a',): '  a', ('b',): ' b'})
+    """
+    headings, lines = {}, [""] * len(rows)
+    for columns in dict.fromkeys(map(tuple, rows)):
+        places = [place for place, row in enumerate(rows) if tuple(row) == columns]
+        table = [columns, *(tuple(rows[place].values()) for place in places)]
+        headings[columns], *padded_rows = padded(table, " ", least=least)
+        for place, line in zip(places, padded_rows, strict=True):
+            lines[place] = line
+    return lines, headings
+
+
+def _padded(column: Sequence[str], least: int) -> list[str]:
+    widest = max((len(cell) for cell in column if cell.startswith("[")), default=0)
+    # The ends of intervals stand one below the other.
+    column = [f"[{cell[1:]:>{widest - 1}s}" if cell.startswith("[") else cell for cell in column]
+    width = max(least, *map(len, column))
+    side = "^" if any(cell.startswith("[") for cell in column) else ">"
+    return [f"{cell:{side}{width}s}" for cell in column]
+
+
+def forecast_table(forecasts: Mapping[str, ForecastLine], *, width: int) -> list[str]:
+    """Return the table of all gates, by id, fit for a terminal of this width."""
+    if not forecasts:
+        return ["no gate was collected"]
+    rows = [one.cells for one in forecasts.values()]
+    cells, headings = aligned(rows, least=_NARROWEST_FORECAST)
+    numbers = max(map(len, headings.values()))
+    names = fitted_names(tuple(forecasts), width - 2 - numbers)
+    lines, columns = [f" {names.shared}"] if names.shared else [], None
+    for gate, row, line in zip(forecasts, rows, cells, strict=True):
+        # A heading stands wherever what is below it changes.
+        if tuple(row) != columns:
+            columns = tuple(row)
+            lines.append(f" {'gate':{names.width}s} {headings[columns]}")
+        lines += names.rows(" ", gate, line)
+    for note in dict.fromkeys(note for one in forecasts.values() for note in one.notes):
+        lines += wrapped(note, width - 1, " ")
+    return [*map(for_log, lines), *_in_all([one.seconds for one in forecasts.values()])]
+
+
+def _in_all(seconds: Sequence[float | None]) -> list[str]:
+    """Return how long all gates take together, where that is not said already."""
+    known = [one for one in seconds if one is not None]
+    if len(seconds) < 2 or not known:
+        return []
+    count = len(seconds) - len(known)
+    unknown = f", and {count} gate{'s'[: count != 1]} unknown" * bool(count)
+    return [f" In all about {duration(sum(known))}{unknown}."]

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from pytest_cpg.gates.card import Command, Figure, Severity
-from pytest_cpg.gates.drift import Drift, revision
+from pytest_cpg.gates.drift import Drift, Label, revision
 from pytest_cpg.gates.notation import duration, ranges
-from pytest_cpg.render.failure import reasons, verdict_of
+from pytest_cpg.render.axis import Bar, bar, effect_axis
 from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, spark
 from pytest_cpg.render.film_strip import FilmStrip, film_strip
-from pytest_cpg.render.forest import Bar, bar, effect_axis
+from pytest_cpg.render.words import reasons
 from pytest_cpg.report.history import Point
 from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Session
 
@@ -20,14 +20,14 @@ from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Session
 Tone: TypeAlias = Literal["bad", "blind", "unsure", "good", "none"]
 _TONES: tuple[Tone, ...] = ("bad", "blind", "unsure", "none", "good")
 # Nobody reads more at a glance, and each one costs the page some bytes.
-_MOST_SESSIONS = 30
+_MOST_POINTS = 30
 # More cells than that would not be told apart.
 _MOST_CELLS = 200
 # The marks of the sets of cells, in their order.
 _MARKS = ("both", "lost", "won", "neither")
 _LOST = 1
 _WHY = ("Why", "Note")
-# So many gates that do not pass are open; of more the first few.
+# So many gates that do not pass are open; of more the first few, and as many that got worse.
 _MOST_OPEN, _FEW_OPEN = 6, 3
 # From so many gates on rows are dense, gates with parameters become a matrix, and what passes is a
 # row alone.
@@ -91,11 +91,14 @@ class Page:
         self.rows = [one for gate in self.gates for one in gate.comparisons]
         effects = (one.card.effect for one in self.rows)
         self.axis = effect_axis(effect for effect in effects if effect is not None)
-        self._titles = _titles([one.name for one in self.rows] + [gate.id for gate in self.gates])
+        self._names = session.names
         self.loud = [gate for gate in self.gates if not gate.is_quiet]
         self.quiet = [gate for gate in self.gates if gate.is_quiet]
-        few = self.loud if len(self.loud) <= _MOST_OPEN else self.loud[:_FEW_OPEN]
-        self._open = {gate.id for gate in few}
+        # What measured nothing is a row alone.
+        judged = [gate for gate in self.loud if gate.comparisons]
+        few = judged if len(judged) <= _MOST_OPEN else judged[:_FEW_OPEN]
+        regressed = [gate for gate in judged if _is_regressed(gate)][:_MOST_OPEN]
+        self._open = {gate.id for gate in (*few, *regressed)}
         self.folded = [gate for gate in self.loud if not self.is_open(gate)]
         points = ((one, session.history.points(one.name)) for one in self.rows)
         self.followed = {
@@ -107,11 +110,6 @@ class Page:
         facts = [_facts(one, gate) for gate in self.gates for one in gate.comparisons]
         every = set.intersection(*map(set, facts)) if self.is_dense and facts else set()
         self.shared = tuple(fact for fact in facts[0] if fact in every) if every else ()
-
-    @property
-    def check(self) -> str:
-        """What was run in place of gates, such as a smoke test; empty where models were judged."""
-        return next(filter(None, (one.judgement.ruling.check for one in self.rows)), "")
 
     @property
     def matrix(self) -> Iterator[MatrixRow]:
@@ -130,7 +128,7 @@ class Page:
 
     def title(self, name: str) -> str:
         """Return the name of a gate or comparison, as short as it stays its own."""
-        return self._titles[name]
+        return self._names[name]
 
     def is_open(self, gate: Gate) -> bool:
         """Say whether a gate's section is open."""
@@ -195,6 +193,11 @@ class Page:
         return Cells(sorted(drawn, key=lambda cell: cell.number), key)
 
 
+def _is_regressed(gate: Gate) -> bool:
+    drifts = (one.drift for one in gate.comparisons)
+    return any(drift is not None and drift.label is Label.REGRESSED for drift in drifts)
+
+
 def tone_of(one: Gate | Comparison) -> Tone:
     """Return how bad a result is: a gate that cannot see a model is none that judged it."""
     judgements = one.entry.judgements if isinstance(one, Gate) else (one.judgement,)
@@ -208,13 +211,6 @@ def tone_of(one: Gate | Comparison) -> Tone:
     # A marker may accept what is bad.
     is_good = one.state == "passed" and max(severities, default=Severity.GOOD) < Severity.BLIND
     return "good" if is_good else "unsure"
-
-
-def label_of(one: Comparison, *, is_short: bool = False) -> str:
-    """Return what a ruling is called; in a table as short as its card has it."""
-    ruling = one.judgement.ruling
-    label = verdict_of(ruling)
-    return one.card.verdict or label if is_short and label == ruling.label else label
 
 
 def reasons_of(one: Comparison) -> tuple[list[str], list[str]]:
@@ -253,49 +249,15 @@ def _facts(one: Comparison, gate: Gate) -> list[tuple[str, str]]:
 
 
 def _followed(points: Sequence[Point], drift: Drift | None) -> Followed:
-    commit = "" if drift is None else drift.commit
-    left_out = max(0, len(points) - _MOST_SESSIONS)
-    # Sessions that follow at the same commit were not accepted.
-    accepted = next(
-        (
-            at - left_out
-            for at, point in enumerate(points[:-1])
-            if commit and revision(commit) == revision(point.commit)
-        ),
-        -1,
-    )
-    points = points[left_out:]
+    commit = "" if drift is None else revision(drift.commit)
+    accepted = [point for point in points[:-1] if commit and revision(point.commit) == commit]
+    left = points[-_MOST_POINTS:]
+    if accepted and accepted[0] not in left:
+        left = (accepted[0], *left[1:])
     course = Course(
-        trends=tuple(point.found.trends[0] for point in points),
-        revisions=tuple(revision(point.commit) for point in points),
-        is_hollow=tuple(point.is_other_design for point in points),
-        accepted=accepted if accepted >= 0 else None,
+        trends=tuple(point.found.trends[0] for point in left),
+        revisions=tuple(revision(point.commit) for point in left),
+        is_hollow=tuple(point.is_other_design for point in left),
+        accepted=left.index(accepted[0]) if accepted else None,
     )
-    return Followed(tuple(points), course, spark(course))
-
-
-def _titles(names: Sequence[str]) -> dict[str, str]:
-    """Return the shortest name of each id that no other has.
-
-    Its parameters, its test's name with them, or the id from its file on.
-    """
-    titles: dict[str, str] = {}
-    left = list(dict.fromkeys(names))
-    for shorten in (_parameters, _name):
-        short = {name: shorten(name) for name in left}
-        taken = Counter(short.values())
-        titles |= {name: title for name, title in short.items() if taken[title] == 1}
-        left = [name for name in left if name not in titles]
-    return titles | {name: name.rpartition("/")[2] for name in left}
-
-
-def _parameters(name: str) -> str:
-    """Return the parameters of an id, and which comparison it is; without any the test's name."""
-    parameters, bracket, number = name.partition("[")[2].rpartition("]")
-    return f"{parameters}{number}" if bracket else _name(name)
-
-
-def _name(name: str) -> str:
-    test, bracket, parameters = name.partition("[")
-    title = test.rpartition("::")[2].removeprefix("test_").replace("_", " ")
-    return f"{title}{bracket}{parameters}"
+    return Followed(tuple(left), course, spark(course))

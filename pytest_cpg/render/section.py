@@ -8,9 +8,8 @@ from pytest_cpg.gates.card import USUAL_LEVEL, Cause, Command, Ruling, Table
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.bars import bar_text, starts_rows
-from pytest_cpg.render.columns import padded
-from pytest_cpg.render.failure import headline, is_blind, judged, reasons
-from pytest_cpg.render.line import COLOURS, OF_ROWS, Line, command_lines, wrapped
+from pytest_cpg.render.line import COLOURS, OF_ROWS, Line, command_lines, padded, wrapped
+from pytest_cpg.render.words import headline, judged, reasons
 from pytest_cpg.report.ledger import Judgement
 
 # Less has no room for a table, and longer lines are hard to read.
@@ -41,7 +40,8 @@ def section(
         Why lost episodes could not be written.
     """
     width = min(max(width, _NARROWEST), _WIDEST)
-    card, told = found.card, reasons(found) if found.reason is not None else []
+    card, notes = found.card, [("Note", text) for text in found.card.texts("note")]
+    told = notes if found.reason is None else reasons(found)
     next_steps = [
         *(("Film", path) for path in found.films),
         *([("Film", f"none: {found.film_problem}")] if found.film_problem else []),
@@ -86,7 +86,7 @@ def text_of(lines: Sequence[Line]) -> str:
 
 def _lead(found: Judgement, width: int) -> Iterator[Line]:
     """Yield what was found, since when, and by what it was judged."""
-    card, drift, reason = found.card, found.drift, found.reason
+    drift, reason = found.drift, found.reason
     label, colon, said = headline(found).partition(": ")
     colour = COLOURS[found.ruling.severity] if reason is None else "red"
     if reason == found.max_verdict.exceeded:
@@ -99,10 +99,7 @@ def _lead(found: Judgement, width: int) -> Iterator[Line]:
             before, label, _ = text.partition(drift.label)
             told = {"red": True, "bold": True} if drift.fails else _BOLD
             yield Line(((before, {}), (label, told)) if label else ((text, {}),))
-    # What is wrong with a broken model may be all that there is to say.
-    is_whole = bool(reason and card.sentence and reason.startswith(card.sentence))
-    if is_blind(found.ruling) or not is_whole:
-        yield from (Line.of(text, light=True) for text in _wrapped(judged(found), width))
+    yield from (Line.of(text, light=True) for text in _wrapped(judged(found), width))
 
 
 def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Iterator[Line]:

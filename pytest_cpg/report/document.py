@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -19,7 +18,7 @@ from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.strip import Strip
-from pytest_cpg.machine.files import FileError, FileKind, write_text
+from pytest_cpg.machine.files import FileError, FileKind
 from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Outcome
 from pytest_cpg.report.provenance import Provenance
 from pytest_cpg.report.session import Gate, Session, SessionEnd
@@ -120,14 +119,13 @@ def document(session: Session) -> dict[str, Any]:
     }
 
 
-def write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a document as one line of JSON, as `write_text` does."""
-    text = json.dumps(document, allow_nan=False, sort_keys=True)
-    write_text(path, f"{text}\n", what="the report")
+def report(session: Session, **_: str) -> str:
+    """Return the document of a session as one line of JSON."""
+    return f"{json.dumps(document(session), allow_nan=False, sort_keys=True)}\n"
 
 
 def read(path: Path, kinds: Kinds) -> Session:
-    """Return the session whose report `write` has put into a file.
+    """Return the session whose report is in a file.
 
     Raises FileError, naming the file, what is wrong with it and the next step.
     """
@@ -151,20 +149,20 @@ def session_in(values: Any, kinds: Kinds) -> Session:
 
     Raises ValueError, naming the place of the first value that is wrong.
     """
-    report = decode(_Document, values)
-    ended = report["session"]
+    read = decode(_Document, values)
+    ended = read["session"]
     return Session(
-        gates=tuple(_read_gate(gate, at, kinds) for at, gate in enumerate(report["gates"])),
+        gates=tuple(_read_gate(gate, at, kinds) for at, gate in enumerate(read["gates"])),
         findings=decode(tuple[Finding, ...], values["findings"], at="findings"),
-        deselected=tuple(report["deselected"]),
+        deselected=tuple(read["deselected"]),
         end=SessionEnd(
             exit_code=ended["exit_code"],
             failed_tests=ended["failed_tests"],
             uncollected=ended["uncollected"],
             seconds=ended.get("seconds"),
         ),
-        provenance=report["provenance"],
-        version=report["generator"]["version"],
+        provenance=read["provenance"],
+        version=read["generator"]["version"],
     )
 
 

@@ -100,13 +100,17 @@ class History:
     sessions: tuple[Session, ...] = ()
 
     def points(self, name: str) -> tuple[Point, ...]:
-        """Return a comparison over all sessions that followed the same numbers as the last one.
+        """Return a comparison over all commits that followed the same numbers as the last session.
 
+        Of a commit its last session is the point; a tree with changes on top is the present alone.
         Empty where the last session did not make that comparison.
         """
         if not self.sessions or name not in self.sessions[-1].comparisons:
             return ()
-        return tuple(point for point in self.attempts(name) if not point.found.is_nothing)
+        points = [point for point in self.attempts(name) if not point.found.is_nothing]
+        last = {point.commit or str(at): at for at, point in enumerate(points)}
+        kept = (at for commit, at in last.items() if not commit.endswith("-dirty"))
+        return tuple(points[at] for at in sorted({*kept, *range(len(points))[-1:]}))
 
     def attempts(self, name: str) -> tuple[Point, ...]:
         """Return a comparison over all sessions that tried it, with those that got no verdict.

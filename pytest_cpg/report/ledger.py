@@ -71,14 +71,14 @@ class Judgement:
 
     @property
     def card(self) -> Card:
-        """What the result looks like; of a blind gate the sentence is why it is one."""
+        """What the result looks like, with the reason of its ruling."""
         card = self.shown or ask(self.kind, "card", self.result, self.max_verdict)
-        reason, is_blind = self.ruling.reason, self.ruling.severity is Severity.BLIND
-        if reason is None or not is_blind or self.ruling.check:
-            return card
-        if reason == self.max_verdict.exceeded:
-            return card
-        return replace(card, sentence=reason.rstrip("."))
+        ruling, drift = self.ruling, self.drift
+        # These are said in words of their own.
+        usual = (self.max_verdict.exceeded, ruling.doubt, drift.text if drift else None)
+        reasons = [text for text in (ruling.reason, self.reason) if text and text not in usual]
+        is_blind = ruling.severity is Severity.BLIND and not ruling.check
+        return card.because(reasons[0], is_blind=is_blind) if reasons else card
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return what is written: the kind by its marker."""

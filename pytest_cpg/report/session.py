@@ -6,7 +6,7 @@ It is made from the ledger of a session that has just ended, or from its report.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pytest_cpg.gates.card import Card, Severity, comparison_name
@@ -31,8 +31,6 @@ WORDS: Mapping[str, str] = {
 # For these the session fails.
 FAILING = ("failed", "error", "missing")
 _QUIET = ("passed", "measured", "skipped")
-# From worst to best: a gate that measured nothing says nothing of its model.
-_WORST_FIRST = ("missing", "error", *(one for one in WORDS if one not in ("missing", "error")))
 # What stands in the place of a label.
 _UNJUDGED = {"failed": "FAILED", "error": "ERROR", "missing": "NOT REPORTED"}
 # pytest's own words for the exit codes that do not depend on any test.
@@ -82,8 +80,8 @@ class SessionEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """One comparison of a gate.
+class Row:
+    """What a table says of a gate in one row: a comparison, or that it made none.
 
     Attributes
     ----------
@@ -92,16 +90,73 @@ class Comparison:
     number : int
         Among those of its gate, from 1.
     outcome : str
-        How its test ended.
+        How its test ended; "missing" where it did not report.
     state : str
         One of `WORDS`; its test may have failed for another comparison.
     """
 
     gate: str
     name: str
-    number: int
+    number: int = 1
     outcome: str
     state: str
+    entry: Entry
+    judgement: Judgement | None = None
+
+    @property
+    def card(self) -> Card | None:
+        """What its result looks like."""
+        return self.judgement.card if self.judgement else None
+
+    @property
+    def drift(self) -> Drift | None:
+        """How it stands to the baseline."""
+        return self.judgement.drift if self.judgement else None
+
+    @property
+    def fails(self) -> bool:
+        """Whether its gate fails for it."""
+        return self.state in FAILING
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody has to look at it."""
+        return self.state in _QUIET
+
+    @property
+    def badness(self) -> tuple[float, ...]:
+        """What puts the worst first: that it fails, what was lost since it was accepted, its loss.
+
+        What failed and measured nothing says nothing of its model, and comes behind those.
+        """
+        judgement, drift = self.judgement, self.drift
+        lost = drift.lost or 0 if drift and drift.label is Label.REGRESSED else -1
+        effect = None if self.card is None else self.card.effect
+        loss = effect.found.estimate if effect and effect.is_share else float("-inf")
+        severity = judgement.ruling.severity if judgement else Severity.GOOD
+        place = (not self.fails, list(WORDS).index(self.state) if not self.fails else 0)
+        return (*place, judgement is None, -lost, -severity, -loss)
+
+    def why(self, *, is_brief: bool = False) -> str:
+        """Return why the gate ended so, as far as this tells; empty where it passed.
+
+        Of an error where there is little room its first sentence.
+        """
+        detail = gist(self.entry.detail) if is_brief else self.entry.detail
+        by_itself = "the test failed by itself; its log says how" * (self.state == "failed")
+        reason = self.judgement.reason if self.judgement else None
+        return ". ".join(filter(None, (reason, detail))) or by_itself
+
+    @property
+    def unjudged(self) -> str:
+        """What stands in the place of a verdict where there is none."""
+        return _UNJUDGED.get(self.state, self.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Row):
+    """One comparison of a gate."""
+
     judgement: Judgement
 
     @property
@@ -110,16 +165,12 @@ class Comparison:
         return self.judgement.card
 
     @property
-    def is_quiet(self) -> bool:
-        """Whether nobody has to look at it."""
-        return self.state in _QUIET
-
-    @property
     def compared(self) -> Compared:
         """What a kind needs to know of it."""
-        one = self.judgement
-        is_excused = self.outcome == "xfailed"
-        return Compared(self.gate, self.name, one.result, one.max_verdict, is_excused=is_excused)
+        judgement, is_excused = self.judgement, self.outcome == "xfailed"
+        return Compared(
+            self.gate, self.name, judgement.result, judgement.max_verdict, is_excused=is_excused
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,16 +210,17 @@ class Gate:
             comparisons=tuple(
                 Comparison(
                     gate=gate,
-                    outcome=outcome,
                     name=comparison_name(gate, number),
                     number=number,
+                    outcome=outcome,
                     state=state_of(
-                        "passed" if is_blamed and one.reason is None else outcome,
-                        [one.ruling.severity],
+                        "passed" if is_blamed and judgement.reason is None else outcome,
+                        [judgement.ruling.severity],
                     ),
-                    judgement=one,
+                    entry=entry,
+                    judgement=judgement,
                 )
-                for number, one in enumerate(judgements, 1)
+                for number, judgement in enumerate(judgements, 1)
             ),
         )
 
@@ -177,75 +229,18 @@ class Gate:
         """Whether nobody has to look at it."""
         return self.state in _QUIET
 
-    def rows(self, name: str) -> tuple[Row, ...]:
-        """Return a row for each comparison, or one for a gate that made none, under this name."""
-        rows = (Row(self, name + one.name.removeprefix(self.id), one) for one in self.comparisons)
-        return tuple(rows) or (Row(self, name),)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One comparison of a gate, or a gate that made none.
-
-    Attributes
-    ----------
-    name : str
-        As short as a reader lists it.
-    """
-
-    gate: Gate
-    name: str
-    comparison: Comparison | None = None
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """A row for each comparison, or one for a gate that made none."""
+        alone = Row(
+            gate=self.id, name=self.id, outcome=self.outcome, state=self.state, entry=self.entry
+        )
+        return self.comparisons or (alone,)
 
     @property
-    def state(self) -> str:
-        """How it ended, one of `WORDS`."""
-        return self.gate.state if self.comparison is None else self.comparison.state
-
-    @property
-    def judgement(self) -> Judgement | None:
-        """What was measured."""
-        return None if self.comparison is None else self.comparison.judgement
-
-    @property
-    def card(self) -> Card | None:
-        """What its result looks like."""
-        return self.judgement.card if self.judgement else None
-
-    @property
-    def drift(self) -> Drift | None:
-        """How it stands to the baseline."""
-        return self.judgement.drift if self.judgement else None
-
-    @property
-    def reason(self) -> str | None:
-        """Why the test fails for it."""
-        return self.judgement.reason if self.judgement else None
-
-    @property
-    def fails(self) -> bool:
-        """Whether its gate fails for it."""
-        return self.state in FAILING
-
-    @property
-    def badness(self) -> tuple[float, ...]:
-        """What puts the worst first."""
-        return _badness(self.state, [self.judgement] if self.judgement else [])
-
-    def why(self, *, is_brief: bool = False) -> str:
-        """Return why the gate ended so, as far as this tells; empty where it passed.
-
-        Of an error where there is little room its first sentence.
-        """
-        detail = self.gate.entry.detail
-        reasons = (self.reason, gist(detail) if is_brief else detail)
-        by_itself = "the test failed by itself; its log says how" * (self.state == "failed")
-        return ". ".join(filter(None, reasons)) or by_itself
-
-    @property
-    def unjudged(self) -> str:
-        """What stands in the place of a verdict where there is none."""
-        return _UNJUDGED.get(self.state, self.state)
+    def worst(self) -> Row:
+        """The row that it is to be looked at for."""
+        return min(self.rows, key=lambda row: row.badness)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +310,11 @@ class Session:
         return (one for gate in self.gates for one in gate.comparisons)
 
     @property
+    def checks(self) -> set[str]:
+        """What was run in place of gates; a verdict is an empty text."""
+        return {one.judgement.ruling.check for one in self.comparisons}
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """Ids of gates that did not report."""
         return tuple(gate.id for gate in self.gates if gate.outcome == "missing")
@@ -338,13 +338,21 @@ class Session:
 
     @property
     def worst_first(self) -> list[Gate]:
-        """All gates: by how they ended, how bad that is, and how much each loses."""
-        return sorted(self.gates, key=lambda gate: _badness(gate.state, gate.entry.judgements))
+        """All gates, the worst first."""
+        return sorted(self.gates, key=lambda gate: gate.worst.badness)
 
-    def rows_worst_first(self) -> list[tuple[Row, ...]]:
-        """Return the rows of each gate, without their file where all are told apart so."""
-        names = fitted_names(tuple(gate.id for gate in self.gates), _ANY_WIDTH, shares=False).of
-        return [gate.rows(names[gate.id]) for gate in self.worst_first]
+    @property
+    def names(self) -> dict[str, str]:
+        """What readers call gates and comparisons: without their file where that tells them apart.
+
+        An id never stands without its function.
+        """
+        short = fitted_names(tuple(gate.id for gate in self.gates), _ANY_WIDTH, shares=False).of
+        return {
+            row.name: short[gate.id] + row.name.removeprefix(gate.id)
+            for gate in self.gates
+            for row in gate.rows
+        }
 
 
 def state_of(outcome: str, severities: Iterable[Severity]) -> str:
@@ -362,19 +370,6 @@ def state_of(outcome: str, severities: Iterable[Severity]) -> str:
 
 def _tenths(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)
-
-
-def _badness(state: str, judgements: Sequence[Judgement]) -> tuple[float, ...]:
-    effects = [one.card.effect for one in judgements if one.card.effect is not None]
-    losses = [effect.found.estimate for effect in effects if effect.is_share]
-    is_regressed = any(one.drift and one.drift.label is Label.REGRESSED for one in judgements)
-    return (
-        _WORST_FIRST.index(state),
-        bool(judgements),
-        -max((one.ruling.severity for one in judgements), default=Severity.GOOD),
-        not is_regressed,
-        -max(losses, default=float("-inf")),
-    )
 
 
 def error_in(text: str) -> str:

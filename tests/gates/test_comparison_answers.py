@@ -210,8 +210,8 @@ def test_max_loss_is_a_limit_of_its_own():
     criteria = Criteria(**{**_fields(USUAL), "max_loss": 0.01})
     result = measured(Carts(drift=-0.4), cart_queries(), criteria)
     assert label_of(result) == "UNINFORMED"
-    assert "wrong more often than max_loss allows" in card_of(result).meaning[0]
-    assert "no better than" in card_of(measured(Carts(push=-1.0), cart_queries())).meaning[0]
+    assert "wrong more often than max_loss allows" in card_of(result).texts("why")[0]
+    assert "no better than" in card_of(measured(Carts(push=-1.0), cart_queries())).texts("why")[0]
 
 
 def _fields(criteria):

@@ -42,7 +42,9 @@ def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(coun
     is_open = asked["loss"].standing is Standing.OPEN
     assert is_open == (result.loss.low < result.trivial_loss <= result.loss.high)
     assert is_open == (label == "INCONCLUSIVE")
-    assert ("00 queries in place of 200 would decide" in "".join(card_of(result).advice)) == is_open
+    assert (
+        "00 queries in place of 200 would decide" in "".join(card_of(result).texts("do"))
+    ) == is_open
 
 
 def test_what_a_gate_took_is_known_to_the_sum_of_all_gates():

@@ -171,7 +171,7 @@ def test_whoever_accepts_planner_bottlenecks_accepts_blind_gates_and_is_told(doo
     result = doors.runpytest("--cpg-md=report.md", "--cpg-html=page.html")
     assert result.parseoutcomes() == {"inconclusive": 1}
     assert f"blind gate: {SAID}, so it judges no model (chance " in flat(result)
-    assert "INCONCLUSIVE, blind gate" in (doors.path / "report.md").read_text("utf-8")
+    assert "| BLIND |" in (doors.path / "report.md").read_text("utf-8")
     page = (doors.path / "page.html").read_text("utf-8")
     assert SAID.capitalize() in page
     assert "To accept a gate" not in page
@@ -230,7 +230,7 @@ def test_every_report_of_a_blind_gate_says_so(doors, monkeypatch):
     options = (f"--cpg-{name}=report.{name}" for name in ("json", "md", "html"))
     result = doors.runpytest(*options, "--junit-xml=report.xml")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["::error *title=BLIND%3A *", f"*{SAID}*"])
+    result.stdout.fnmatch_lines([f"::error *title=BLIND%3A *{SAID[1:]}*"])
     for ending in ("json", "md", "html", "xml"):
         assert SAID[1:] in (doors.path / f"report.{ending}").read_text("utf-8"), ending
     document = json.loads((doors.path / "report.json").read_text("utf-8"))
@@ -242,7 +242,7 @@ def test_a_gate_that_passes_shows_what_chance_did(doors):
     doors.makepyfile(gate("right-open", "right"))
     result = doors.runpytest("-v")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["     chance solved 15/50", "     judged by *"])
+    result.stdout.fnmatch_lines(["     chance solved 15/50"])
 
 
 def test_a_smoke_test_is_never_blind(doors):

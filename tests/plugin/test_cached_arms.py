@@ -91,7 +91,7 @@ def test_what_is_stored_and_cannot_be_repeated_is_discarded_and_said(project):
     path.write_text(text.replace(".astype(float)", ".astype(float) + 0.25"), encoding="utf-8")
     result = project.runpytest()
     said = flat(result)
-    assert "note: the stored oracle arm could not be repeated: returns of episode" in said
+    assert "the stored oracle arm could not be repeated: returns of episode" in said
     assert "it was discarded and run anew" in said
     assert "could not be repeated" not in project.runpytest().stdout.str()
 

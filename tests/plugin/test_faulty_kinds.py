@@ -57,7 +57,7 @@ class Yours:
     def card(self, result, accepted, *, model=""):
         rows = (Row(name=model or "learned", cells=("0.25",)),)
         return Card(
-            headline="error 0.25",
+            sentence="error 0.25",
             size="n=1",
             cells={"error": "0.25"},
             table=Table(name="model", columns=("error",), rows=rows),
@@ -219,7 +219,7 @@ def test_a_kind_that_renames_itself_is_named():
         ({"cells": (0.25,)}, "table.rows[0].cells[0] is 0.25, and has to be text"),
         ({"cells": ("1", "2")}, "the row 'm' has 2 cells, and its table the columns e"),
         ({"axis": (0.5, 0.5)}, "the axis of the table 'model' goes from 0.5 to 0.5"),
-        ({"meaning": "Train on."}, "meaning is 'Train on.', and has to be a list"),
+        ({"notes": "Train on."}, "notes is 'Train on.', and has to be a list"),
         ({"numbers": {"e": math.nan}}, "numbers.e is nan, and has to be a finite number"),
         ({"table": None}, "table is None, and has to be an object"),
     ],
@@ -228,7 +228,7 @@ def test_a_card_that_nobody_could_show_is_named(more, said):
     def card():
         row = Row(name="m", cells=more.pop("cells", ("1",)))
         table = Table(name="model", columns=("e",), rows=(row,), axis=more.pop("axis", (0.0, 1.0)))
-        return Card(headline="error", size="n=1", **{"cells": {}, "table": table, **more})
+        return Card(sentence="error", size="n=1", **{"cells": {}, "table": table, **more})
 
     assert said in refused("card", card)
 
@@ -563,7 +563,7 @@ def test_a_repetition_is_refused_with_what_was_judged_before_the_test_failed_by_
     (faulty.path / "test_two_kinds.py").write_text(TESTS.replace("pass", "assert 0, 'my own'"))
     result, text = faulty("pass", "--reruns", "1", "-k", "mine")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "FAR: error 0.25, n=1." in text
+    assert "FAR: error 0.25." in text
     assert "The test's own assertion failed: AssertionError: my own assert 0" in text
     assert "This was attempt 1, and it counts" in text
     assert "did not end with a judged gate" not in text

@@ -48,7 +48,7 @@ class LoggedSteps:
 
     def card(self, result, max_verdict, *, model=""):
         return Card(
-            headline=f"{result.misses} wrong",
+            sentence=f"{result.misses} wrong",
             size="",
             cells={"wrong": str(result.misses)},
             table=Table(name="model", columns=(), rows=()),

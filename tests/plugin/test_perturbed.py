@@ -80,7 +80,7 @@ def test_perturbed_gates_say_how_each_arm_recovered_and_sweeps_gate_nothing(repo
             "     sweep over perturbation: none: oracle 1.00, *",
             " . *delayed *",
             "     perturbation delay-1: recovered oracle *",
-            "     note: the perturbation took effect in none of the oracle's 20 episodes*",
+            "     the perturbation took effect in none of the oracle's 20 episodes*",
         ]
     )
     report = json.loads((repository.path / "report.json").read_text(encoding="utf-8"))

@@ -144,7 +144,7 @@ def test_it_is_printed_as_a_failing_test_prints_it():
     assert max(map(len, lines)) <= 80
     assert "pytest" not in str(found), "there is no test to run again"
     assert lines[-1] == '  Accept   set max_verdict="MODEL BOTTLENECK"', "there is no marker"
-    assert repr(found).startswith("Evaluation(MODEL BOTTLENECK: gap 1.00 [")
+    assert repr(found) == f"Evaluation(track: {lines[0]})"
 
 
 def test_numbers_go_to_a_tracker_as_they_are(folder):
@@ -200,7 +200,7 @@ class Farthest:
         table = Table(name="", columns=(), rows=())
         # A number of its own does not take the place of what every kind says.
         said = {**result, "passes": 7.0}
-        return Card(headline=f"{result['far']:g} m", size="", cells={}, table=table, numbers=said)
+        return Card(sentence=f"{result['far']:g} m", size="", cells={}, table=table, numbers=said)
 
 
 def test_a_kind_of_ones_own_is_given_what_its_fixtures_would_give():

@@ -20,12 +20,12 @@ from pytest_cpg.gates.planning_gap.resolving import resolve_hint, settling
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.render import live, progress
-from pytest_cpg.render.failure import crash_line, headline, reasons, rerun_command
-from pytest_cpg.render.forecasts import forecast_table
+from pytest_cpg.render.line import forecast_table
 from pytest_cpg.render.live import LiveText, WorkersLine
 from pytest_cpg.render.progress import LiveLine, SentLine, Watch
 from pytest_cpg.render.section import section, text_of
-from pytest_cpg.render.summary import summary_lines, title
+from pytest_cpg.render.summary import summary_lines
+from pytest_cpg.render.words import reasons, rerun_command
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger, dump, load
 from pytest_cpg.report.session import Session
 from pytest_cpg.stats.sequential import paired_statistic
@@ -70,26 +70,6 @@ def test_a_level_that_is_not_the_usual_one_stands_above_the_intervals():
     assert "CI" not in said_of(BAD)
 
 
-def test_the_section_is_read_at_a_glance_and_facts_are_for_who_asks():
-    assert len(said_of(BAD).splitlines()) <= 24
-    assert "  planner " not in said_of(BAD)
-    assert "  planner " in said_of(BAD, verbosity=1)
-
-
-def test_the_first_sentence_stands_alone():
-    def first_of(result, max_verdict=Verdict.INCONCLUSIVE):
-        found = found_in(result, max_verdict)
-        return headline(found)
-
-    few = "the model solves 0 of 150 starts, the true dynamics"
-    assert first_of(BAD) == f"MODEL BOTTLENECK: {few} all 150."
-    assert first_of(OPEN).endswith(": the model solves 43 of 50 starts, the true dynamics 47.")
-    more = result_of(first(80, 100), first(20, 50))
-    assert first_of(more).endswith("solves 20 of 50 starts, the true dynamics 80 of 100.")
-    blind = result_of(first(4, 50), first(0, 50), first(1, 50))
-    assert first_of(blind).startswith("BLIND: random actions would have passed this gate, so ")
-
-
 WORSE = Drift(
     label=Label.REGRESSED,
     text="46 -> 36 of 50, lost 10 starts, gained 0 (p = 0.002); seed 1 -> 2",
@@ -100,24 +80,6 @@ WORSE = Drift(
     worse=(0, 1),
 )
 LOSES = result_of([True] * 49 + [False], [False] * 13 + [True] * 36 + [False], first(15, 50))
-
-
-def test_what_was_lost_since_the_accepted_result_is_told_from_what_was_lost_before():
-    lines = text_of(section(found_in(LOSES, drift=WORSE))).splitlines()
-    assert lines[0] == "REGRESSED: the model solves 36 of 50 starts, the true dynamics 49."
-    assert " ".join(lines[1:3]).endswith("Since d1bf6e3: " + WORSE.text + ": REGRESSED")
-    bar = next(line for line in lines if line.startswith("  learned"))
-    assert f"36/50  {'█' * 29}{'░' * 8}     0.72 [0.58, 0.83]" in bar
-    at = next(at for at, line in enumerate(lines) if line.startswith("  starts"))
-    assert lines[at : at + 3] == [
-        "  starts   XXxxxxxxxx xxx....... .......... .......... .........-",
-        "           X lost since d1bf6e3: 2   x lost before, too: 11   . both solve: 36",
-        "           - neither solves: 1",
-    ]
-    assert lines[-1] == "  Accept   on main: pytest --cpg-update-baseline"
-    wide = section(found_in(LOSES, drift=WORSE), width=120)
-    red = [text for line in wide for text, markup in line.parts if markup.get("red")]
-    assert red == ["REGRESSED:", "REGRESSED", "█" * 58, "░" * 16, "XX", "xxxxxxxx", "xxx"]
 
 
 def test_a_result_is_accepted_as_its_label_and_its_drift_ask_for():
@@ -135,18 +97,6 @@ def test_a_result_is_accepted_as_its_label_and_its_drift_ask_for():
     assert typed == "on main: pytest -p mine --cpg-update-baseline"
     assert accept(result_of(first(4, 50), first(0, 50), first(1, 50))) == ""
     assert accept(OPEN, "the verdict is worse than INCONCLUSIVE") == ""
-
-
-def test_one_line_has_the_label_first_and_numbers_next():
-    def line(result, reason=None, drift=None):
-        found = found_in(result, Verdict.INCONCLUSIVE, drift)
-        return crash_line(replace(found, reason=reason or found.ruling.reason))
-
-    assert line(LOSES) == "MODEL BOTTLENECK: model 36/50, oracle 49/50"
-    assert line(LOSES, drift=WORSE) == "MODEL BOTTLENECK: model 36/50, oracle 49/50, REGRESSED"
-    told = "REGRESSED: 46 -> 36 of 50, lost 10 starts, gained 0 (p = 0.002)"
-    assert line(LOSES, WORSE.text, WORSE) == told
-    assert line(result_of(first(0, 50), first(0, 50))) == "BLIND: oracle 0/50, chance 0/50"
 
 
 def test_the_command_repeats_what_was_typed_over_the_marker_and_only_that():
@@ -266,52 +216,6 @@ def shown(ledger, **options):
     return [line.text for line in summary_lines(Session.of(ledger), **{"width": 80, **options})]
 
 
-def test_the_summary_has_the_best_first_in_groups():
-    ledger = ledger_of(b=("passed", GOOD), a=("failed", BAD), c=("passed", OPEN))
-    assert shown(ledger)[:8] == [
-        "        oracle  now  gap    95% CI        n",
-        " MODEL AS GOOD AS ORACLE (1): both solve nearly all starts",
-        " . b      1.00 1.00 0.00 [-0.05, 0.05]   50",
-        " INCONCLUSIVE (1): too few starts to tell the arms apart",
-        " ? c      0.94 0.86 0.08 [-0.04, 0.20]   50",
-        " MODEL BOTTLENECK (1): the true dynamics solve starts that the model does not",
-        " F a      1.00 0.00 1.00 [ 0.97, 1.00]  150",
-        " Drops below 0.14 to 0.21 may pass (-v: each); larger ones fail 4 times in 5.",
-    ]
-    of_one_size = shown(ledger_of(b=("passed", GOOD), c=("passed", OPEN)))
-    assert of_one_size[:2] == [" 50 starts", "        oracle  now  gap    95% CI"]
-
-
-def test_a_verdict_by_raw_rates_is_marked_where_a_difference_may_be_hidden():
-    weak = result_of(first(20, 20), first(20, 20))
-    mark = " ~ by the observed rates alone: too few starts to prove it"
-    lines = shown(ledger_of(a=("passed", GOOD), b=("passed", weak)))
-    assert [line.endswith(" ~") for line in lines if line[:3] == " . "] == [False, True]
-    assert mark in lines
-    assert mark not in shown(ledger_of(a=("passed", GOOD)))
-
-
-def test_arms_that_are_compared_by_returns_show_returns_and_no_bars_of_successes():
-    result = result_of(first(9, 10), first(2, 10), metric="return")
-    lines = said_of(result).splitlines()
-    heading = next(place for place, line in enumerate(lines) if line.startswith("  arm "))
-    assert lines[heading].split() == ["arm", "return", "success", "rate", "95%", "CI"]
-    oracle = lines[heading + 1].split()
-    assert oracle[:4] == ["oracle", f"{result.oracle.returns.mean():.4g}", "9/10", "0.90"]
-    assert "█" not in "".join(lines)
-
-
-def test_a_gate_that_did_not_report_is_named_and_counted():
-    ledger = ledger_of(a=("passed", GOOD), b=("",))
-    assert shown(ledger)[4:] == [
-        " NOT REPORTED (1): there is no verdict",
-        " ! b      did not report",
-        " A drop below 0.14 may pass; larger ones fail 4 times in 5.",
-        " 1 of 2 gates reported",
-    ]
-    assert title(Session.of(ledger)) == "cpg: 2 gates, 1 not reported, 1 passed"
-
-
 def test_the_summary_says_what_gates_that_passed_could_not_have_seen():
     one = " A drop below 0.14 may pass; larger ones fail 4 times in 5."
     both = " Drops below 0.14 to 0.21 may pass (-v: each); larger ones fail 4 times in 5."
@@ -329,15 +233,6 @@ def test_the_summary_says_what_gates_that_passed_could_not_have_seen():
         shown(ledger_of(a=("passed", GOOD)), verbosity=-1),
     ):
         assert not any("may pass" in line for line in silent)
-
-
-def test_a_quiet_summary_has_the_name_of_every_gate_it_says_anything_of():
-    ledger = ledger_of(a=("passed", GOOD, GOOD))
-    judgements = (judgement_of(GOOD), judgement_of(BAD, reason="bad"))
-    ledger.note("b", Entry(outcome="failed", judgements=judgements))
-    lines = shown(ledger, verbosity=-1)
-    assert [line.split()[:3] for line in lines] == [["F", "b", "#2"]]
-    assert lines[0].endswith(" MODEL BOTTLENECK")
 
 
 def test_a_quiet_summary_leaves_no_part_of_a_name_to_a_heading_that_it_does_not_have():
@@ -404,14 +299,6 @@ def test_gates_of_one_name_show_their_files():
 def test_parameters_may_hold_what_divides_a_name():
     lines = shown(ledger_of(**{"a.py::TestX::test_x[b::c]": ("passed", GOOD)}))
     assert lines[3].startswith(" . test_x[b::c] ")
-
-
-def test_the_heading_counts_what_is_not_green():
-    assert title(Session.of(ledger_of(a=("passed", GOOD)))) == "cpg: 1 gate passed"
-    mixed = ledger_of(a=("failed", BAD), b=("error",), c=("skipped",), d=("passed", GOOD))
-    assert title(Session.of(mixed)) == "cpg: 4 gates, 1 failed, 1 in error, 1 skipped, 1 passed"
-    open_gate = ledger_of(a=("passed", OPEN), b=("xfailed", BAD))
-    assert title(Session.of(open_gate)) == "cpg: 2 gates, 1 failed as expected, 1 inconclusive"
 
 
 def test_the_worst_phase_of_a_test_decides_and_keeps_the_measurement():
@@ -522,20 +409,6 @@ def test_what_is_said_in_place_of_numbers_begins_where_numbers_do(verbosity):
     (numbers,) = (line for line in lines if line.startswith(" F bad"))
     (said,) = (line for line in lines if line.startswith(" E broken"))
     assert numbers.index("1.00") == said.index("it predicted")
-
-
-def test_recovery_is_shown_where_something_was_perturbed_and_nowhere_else():
-    shown = "drop-next-5: recovered oracle 49/49 [0.93, 1.00], learned 19/49"
-    text = said_of(DROPPED, Verdict.INCONCLUSIVE, verbosity=1)
-    assert f"  perturbation  {shown}" in " ".join(text.split("\n" + " " * 16))
-    assert "perturbation" not in said_of(BAD, Verdict.INCONCLUSIVE, verbosity=1)
-    assert not DROPPED.notes
-
-    ledger = Ledger()
-    kept = judged(DROPPED)
-    ledger.note("gate", Entry(outcome="passed", judgements=(kept,)))
-    said = " ".join(line.text.strip() for line in summary_lines(Session.of(ledger), width=80))
-    assert f"perturbation {shown}" in said
 
 
 def test_a_perturbation_without_effect_is_noted():

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pytest_cpg.gates.card import Effect, Figure, Trend
 from pytest_cpg.gates.notation import ranges
-from pytest_cpg.render.axis import Axis
+from pytest_cpg.render.axis import SPAN_WIDTH, Axis, bar, bound_bar, effect_axis
 from pytest_cpg.render.figures import LEFT, TOP, Course, course_plot, draw, spark
-from pytest_cpg.render.forest import SPAN_WIDTH, bar, bound_bar, effect_axis, effect_text
+from pytest_cpg.render.words import effect_text
 from pytest_cpg.stats import Interval
 
 # Of a figure in a column: the area between its axes.
@@ -222,7 +222,7 @@ def course(*estimates, accepted=None, is_hollow=()):
 
 def test_a_course_runs_upwards_with_its_number_and_names_its_ends():
     plot = course_plot(course(0.5, 0.9, accepted=0, is_hollow=(True, False)))
-    assert plot.reading == "2 sessions, by commit. Bars are 95% intervals."
+    assert plot.reading == "2 commits. Bars are 95% intervals."
     marks = dict(plot.marks)
     left, first, right, last = map(float, re.findall(r"[\d.]+", marks["learned"]))
     assert (left, right) == (LEFT, plot.right)

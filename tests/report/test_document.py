@@ -21,8 +21,8 @@ from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.planning_gap.compare import compare
 from pytest_cpg.gates.planning_gap.records import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult, Look
-from pytest_cpg.machine.files import FileError
-from pytest_cpg.report.document import document, read, session_in, write
+from pytest_cpg.machine.files import FileError, write_text
+from pytest_cpg.report.document import document, read, report, session_in
 from pytest_cpg.report.ledger import Entry, Finding, Ledger
 from pytest_cpg.report.session import Session, SessionEnd
 
@@ -38,6 +38,11 @@ STOPPED = replace(
     max_episodes=50,
     looks=(Look(10, 3.2, 2.4),),
 )
+
+
+def write(path, values):
+    text = json.dumps(values, allow_nan=False, sort_keys=True)
+    write_text(path, f"{text}\n", what="the report")
 
 
 def drifts():
@@ -249,7 +254,7 @@ def test_any_name_survives_a_file(tmp_path_factory, gate, detail):
     ledger = Ledger()
     ledger.note(gate, Entry(outcome="error", detail=detail))
     path = tmp_path_factory.mktemp("any") / "report.json"
-    write(path, document(Session.of(ledger, PROVENANCE)))
+    path.write_text(report(Session.of(ledger, PROVENANCE)), encoding="utf-8")
     (found,) = read(path, GATES).gates
     assert (found.id, found.entry.detail) == (gate, detail)
 

@@ -167,6 +167,19 @@ def test_the_points_of_a_comparison_are_those_that_followed_the_same_numbers():
     assert History().points(GATE) == ()
 
 
+def test_a_commit_is_one_point_and_a_tree_with_changes_is_the_present_alone():
+    def commits(*names):
+        sessions = (
+            Session(commit=name, date=str(at), comparisons={GATE: found(rate(at / 9))})
+            for at, name in enumerate(names)
+        )
+        return [f"{one.commit} {one.date}" for one in History(tuple(sessions)).points(GATE)]
+
+    assert commits("a", "a-dirty", "a", "b", "b-dirty", "b-dirty") == ["a 2", "b 3", "b-dirty 5"]
+    assert commits("a", "b", "a") == ["b 1", "a 2"]
+    assert commits("", "", "") == [" 0", " 1", " 2"], "nobody knows"
+
+
 @pytest.mark.parametrize(
     ("values", "axis", "heights"),
     [

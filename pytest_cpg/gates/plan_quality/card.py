@@ -52,7 +52,8 @@ def shown(
     means = [f"{one.mean():.2f}" if found else "-" for one in (worlds.first, worlds.second)]
     return {
         "kind": "plan quality",
-        "headline": f"exploitation {with_ends(found)}" if found else "no decision to score",
+        "subject": result.design.task,
+        "judged": f"exploitation {with_ends(found)}" if found else "no decision to score",
         "sentence": _sentence(result),
         "size": f"{result.episodes} episodes",
         "cells": {
@@ -64,7 +65,6 @@ def shown(
         },
         "table": _table(kind, result),
         "facts": tuple((name, text) for name, text in _facts(result, model) if text),
-        "brief": f"{means[0]} in the model, {means[1]} in truth" if found else "",
         "effect": found and Effect(found=found, unit="of a score", margin=asked.max_exploitation),
         "figures": tuple(_figures(result)),
         "trends": tuple(_trends(result)),

@@ -201,7 +201,6 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
             return None
         if result.is_flat:
             return Blindness(
-                "no changed action changes the score",
                 f"changing one action of a plan changes what it is worth in only "
                 f"{result.episodes_known} of {result.episodes} episodes, so plans cannot be "
                 f"compared",
@@ -214,14 +213,12 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
         if above is not None and above.low <= 0:
             few = result.episodes < FEWEST_EPISODES_TO_CALL_ALIKE
             return Blindness(
-                "random plans would have passed",
                 f"random plans would have passed: they score {random.mean():.2f} in truth, and "
                 f"chosen ones {result.chance.first.mean():.2f} at the same decisions",
                 f"Run at least {FEWEST_EPISODES_TO_CALL_ALIKE} episodes." if few else _SEARCH,
             )
         if not result.solved and asked.has_goal:
             return Blindness(
-                f"the plans solve 0 of {result.episodes} starts",
                 f"the plans solve 0 of {result.episodes} starts: that their neighbours are no "
                 f"better does not make them good",
                 f"Judge the same model by pytest.mark.cpg. Where the true dynamics solve as "
@@ -232,7 +229,6 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
         if p_value < (1 - asked.level) / 2 or truth.high < (asked.min_score or 0.0):
             return None
         return Blindness(
-            "any model would have passed",
             f"a model that knows nothing would have passed: its plans are worth what random ones "
             f"are, {random.mean():.2f} in truth, so that it is exploited by {ignorant.mean():.2f}, "
             f"and the limit is {asked.max_exploitation:g}",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import chain
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates import notation
-from pytest_cpg.gates.card import NOW, Card, Remark, Row, Severity, Table, numbers_of
+from pytest_cpg.gates.card import NOW, Card, Note, Row, Severity, Table, numbers_of
 from pytest_cpg.gates.card import Cause as CardCause
 from pytest_cpg.gates.notation import number, percentage
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import WINDOW
-from pytest_cpg.gates.planning_gap.explanation import advice, beside_meaning, loss_split, meaning
+from pytest_cpg.gates.planning_gap.explanation import advice, beside_meaning, meaning
 from pytest_cpg.gates.planning_gap.facts import facts_of
 from pytest_cpg.gates.planning_gap.figures import effect, figures, profile_figures, trends
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
@@ -21,17 +22,15 @@ from pytest_cpg.gates.planning_gap.notation import (
     bracket,
     ends,
     gap_text,
-    label,
-    reached,
     recovery_text,
 )
-from pytest_cpg.gates.planning_gap.resolving import resolve_hint, settling
+from pytest_cpg.gates.planning_gap.resolving import settling
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.gates.planning_gap.ruling import blindness, severity_of
+from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason, severity_of
 from pytest_cpg.gates.planning_gap.stopping import gap_interval
 from pytest_cpg.stats import Interval, Verdict
 
-_WEAK = "~"
+_WEAK = "by the observed rates alone: too few starts to prove it"
 _GIST = {
     Verdict.MODEL_AS_GOOD_AS_ORACLE: "both solve nearly all starts",
     Verdict.LEARNED_OUTPERFORMS_ORACLE: "the model solves more than the true dynamics",
@@ -53,16 +52,12 @@ _GIST_WITH_MARGIN = {
 def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
     """Return the card of a result."""
     is_open = result.label == Verdict.INCONCLUSIVE and blindness(result, accepts) is None
-    raw = f"{_WEAK} by the observed rates alone: too few starts to prove it"
     return Card(
         kind="planning gap",
-        headline=f"gap {gap_text(result)}",
+        subject=result.design.task,
         sentence=_sentence(result, accepts),
-        brief=_brief(result, accepts),
         gist=_gist(result),
         size=f"{result.learned.episodes} starts",
-        verdict=label(result),
-        mark=_WEAK * result.is_weak,
         cells={
             "oracle": _cell(result.oracle, result.design.metric),
             NOW: _cell(result.learned, result.design.metric),
@@ -72,16 +67,12 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         },
         table=_table(result),
         facts=(*_gap_facts(result), *facts_of(result, model)),
-        meaning=tuple(meaning(result, accepts)),
-        advice=tuple(advice(result, accepts)),
-        paragraphs=tuple(beside_meaning(result, accepts)),
+        notes=tuple(_notes(result, accepts)),
         cause=None if result.diagnosis is None else cause_of(result.diagnosis),
         effect=effect(result),
         figures=figures(result),
         trends=trends(result),
         design=result.design.short_hash,
-        remarks=tuple(_remarks(result, accepts)),
-        footnotes=(raw,) * result.is_weak,
         drop=surely_failed_drop(result, accepts),
         settle=settling(result) if is_open else {},
         numbers=_measured(result),
@@ -107,16 +98,6 @@ def _sentence(result: GateResult, accepts: Verdict) -> str:
     if truth.success_count == truth.episodes:
         reached = f"all {reached}"
     return f"{who} solves {model.success_count} of {model.episodes} starts, {other} {reached}"
-
-
-def _brief(result: GateResult, accepts: Verdict) -> str:
-    """Return the numbers of the sentence, of a blind gate those of chance in place of the model."""
-    is_blind = severity_of(result, accepts) is Severity.BLIND
-    arms = (result.oracle, result.chance) if is_blind else (result.learned, result.oracle)
-    return ", ".join(
-        f"{'model' if arm is result.learned else arm.name} {reached(arm, result.design.metric)}"
-        for arm in arms
-    )
 
 
 def _gist(result: GateResult) -> str:
@@ -180,30 +161,29 @@ def _method(interval: Interval) -> str:
     return re.sub(r" \d{4}", "", interval.method)
 
 
-def _remarks(result: GateResult, accepts: Verdict) -> list[Remark]:
-    said = [f"perturbation {recovery_text(result)}"] * bool(result.design.perturbation)
-    said += [f"note: {note}" for note in result.notes]
-    said += ["A/A check: the oracle in both arms, and no model judged"] * result.is_aa
-    said += filter(None, [loss_split(result)])
+def _notes(result: GateResult, accepts: Verdict) -> Iterator[Note]:
+    yield Note("judged", f"gap {gap_text(result)}")
+    yield from (Note("why", text) for text in meaning(result, accepts))
+    yield from (Note("do", text) for text in advice(result, accepts))
+    yield from (Note("note", text) for text in beside_meaning(result, accepts))
+    if result.design.perturbation:
+        yield Note("note", f"perturbation {recovery_text(result)}")
     episodes, farther = result.learned.episodes, result.chance.episodes
     if result.looks and result.max_episodes and episodes < result.max_episodes:
         others = f"; oracle and chance ran {farther} until theirs was" * (farther > episodes)
-        said.append(
+        yield Note(
+            "note",
             f"stopped after {episodes} of {result.max_episodes} episodes per arm: the verdict was "
-            f"settled{others}"
+            f"settled{others}",
         )
     blind = blindness(result, accepts)
-    if blind is not None:
-        said.append(f"blind gate: {blind}")
-    elif result.label == Verdict.INCONCLUSIVE and not settling(result):
-        said.append(resolve_hint(result))
-    remarks = [Remark(text=text) for text in said]
+    if blind is not None and failure_reason(result, accepts) is None:
+        yield Note("note", f"blind gate: {blind}")
+    if result.is_weak:
+        yield Note("note", _WEAK)
     if not result.is_smoke:
         chance = f"chance solved {result.chance.success_count}/{result.chance.episodes}"
-        remarks += [
-            Remark(text=text, detail=1) for text in (chance, f"judged by {result.evidence}")
-        ]
-    return remarks
+        yield Note("note", chance, level=1)
 
 
 def _measured(result: GateResult) -> dict[str, str | float]:

@@ -56,7 +56,7 @@ def beside_meaning(result: GateResult, accepts: Verdict) -> list[str]:
     # A fault is told whatever else a gate fails by, and whatever cause is named.
     is_fault = failure_reason(result, accepts) in result.faults
     paragraphs = [*([] if is_fault else result.faults), loss_split(result), exploited(result)]
-    return [*filter(None, paragraphs), *(f"Note: {note}." for note in result.notes)]
+    return [*filter(None, paragraphs), *(f"{note}." for note in result.notes)]
 
 
 def exploited(result: GateResult) -> str:

@@ -6,14 +6,10 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates import notation
 from pytest_cpg.gates.notation import number
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.stats import Interval, Verdict
+from pytest_cpg.stats import Interval
 
 # Of a hash, enough to tell any two checkpoints apart.
 WEIGHT_DIGITS = 16
-_SHORT: dict[str, str] = {
-    Verdict.MODEL_AS_GOOD_AS_ORACLE: "AS GOOD AS ORACLE",
-    Verdict.LEARNED_OUTPERFORMS_ORACLE: "LEARNED OUTPERFORMS",
-}
 
 
 def gap_text(result: GateResult) -> str:
@@ -35,11 +31,6 @@ def _bound(value: float, metric: str) -> str:
     """Return an end of an interval, on which side of 0 it is included."""
     text = number(value, metric)
     return f"{value:.1g}" if value and not float(text) else text
-
-
-def label(result: GateResult) -> str:
-    """Return a result's verdict in at most 19 columns, or that there is none to have."""
-    return _SHORT.get(result.label, result.label)
 
 
 def arm_name(arm: Arm) -> str:

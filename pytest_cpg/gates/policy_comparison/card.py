@@ -49,7 +49,8 @@ def shown(
     trivial = f"{result.trivial_loss * queries:.0f}"
     card = {
         "kind": "policy comparison",
-        "headline": _headline(result),
+        "subject": result.design.name,
+        "judged": _judged(result),
         "sentence": f"the model is wrong on {wrong} of {queries} queries, the best answer without "
         f"one on {trivial}",
         "size": f"{queries} queries",
@@ -62,7 +63,6 @@ def shown(
         },
         "table": _table(kind, result),
         "facts": tuple((name, text) for name, text in _facts(result, model) if text),
-        "brief": f"wrong on {wrong} of {queries}, without a model on {trivial}",
         "effect": Effect(
             found=result.loss,
             unit="of queries",
@@ -75,9 +75,9 @@ def shown(
         "numbers": _numbers(result),
     }
     if label == "INCONCLUSIVE":
-        card["advice"] = (f"{WORDS[label].advice}{_more_queries(result, kind.criteria(result))}",)
+        card["do"] = f"{WORDS[label].advice}{_more_queries(result, kind.criteria(result))}"
     elif not result.faults:
-        card["meaning"] = (_meaning(result, label),)
+        card["why"] = _meaning(result, label)
     return card
 
 
@@ -122,7 +122,7 @@ def _more_queries(result: ComparisonResult, criteria: Sequence[Criterion]) -> st
     return f" About {count} queries in place of {len(result)} would decide, if the shares stay."
 
 
-def _headline(result: ComparisonResult) -> str:
+def _judged(result: ComparisonResult) -> str:
     if result.auroc is None:
         return f"{result.wrong_count} wrong, loss {result.loss.estimate:.3f} {ends(result.loss)}"
     return f"{result.wrong_count} wrong, AUROC {with_ends(result.auroc)}"

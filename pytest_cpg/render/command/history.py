@@ -12,11 +12,10 @@ from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.gates import HISTORY
 from pytest_cpg.gates.notation import fitted_names
 from pytest_cpg.machine.files import FileError
-from pytest_cpg.render.columns import listed
 from pytest_cpg.render.command import UNUSABLE, width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
-from pytest_cpg.render.line import has_blocks, sparkline
+from pytest_cpg.render.line import has_blocks, listed, sparkline
 from pytest_cpg.report.history import History, Point
 from pytest_cpg.report.history_file import read
 

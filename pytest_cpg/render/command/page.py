@@ -6,11 +6,11 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_cpg.machine.files import FileError
+from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.render.command import UNUSABLE
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.command.project import project_here
-from pytest_cpg.render.report_files import is_free, write_page
+from pytest_cpg.render.formats import FORMATS, is_free
 from pytest_cpg.report.document import read
 from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import read as read_history
@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     last = read(arguments.reports[-1], kinds)
     history, faults = read_history(arguments.reports, kinds)
     session = replace(last, history=_without_repetition(history))
-    write_page(output, session, project_here().root)
+    text = FORMATS["html"].text(session, output, project_here().root)
+    write_text(output, text, what="the report")
     return [*faults, f"written: {output}"], UNUSABLE if faults else 0
 
 

@@ -12,10 +12,9 @@ from pytest_cpg.render.bars import in_ascii
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, kinds_of
 from pytest_cpg.render.line import has_blocks
-from pytest_cpg.render.section import section, text_of
+from pytest_cpg.render.section import section
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.document import read
-from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.session import Session
 
 
@@ -29,34 +28,28 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return the lines to print, and the exit code."""
-    kinds = kinds_of(arguments)
-    session = read(arguments.report, kinds)
-    verbosity = arguments.verbose - arguments.quiet
-    lines = list(_sections(session, verbosity))
-    lines += [_heading("-", title(session, seconds=session.end.seconds))]
-    lines += [line.text for line in summary_lines(session, width=width(), verbosity=verbosity)]
-    lines += [f" {text}" for text in session.end.besides_gates]
-    return lines, 0
+    session = read(arguments.report, kinds_of(arguments))
+    lines = lines_of(session, width=width(), verbosity=arguments.verbose - arguments.quiet)
+    is_ascii = not has_blocks(sys.stdout.encoding)
+    return [in_ascii(line) for line in lines] if is_ascii else list(lines), 0
 
 
-def _sections(session: Session, verbosity: int) -> Iterator[str]:
+def lines_of(session: Session, *, width: int, verbosity: int = 0) -> Iterator[str]:
+    """Yield what a session's terminal says of it, from the first failing section on."""
     for gate in session.gates:
-        entry = gate.entry
         if gate.outcome not in ("failed", "error"):
             continue
-        shown = [one for one in entry.judgements if one.reason is not None] or entry.judgements
-        yield _heading("_", gate.id)
+        judgements = gate.entry.judgements
+        yield _heading("_", gate.id, width)
         # What a comparison failed for is in its section.
-        yield from filter(None, [wrapped(entry.detail)])
-        for judgement in shown:
-            yield _section(judgement, verbosity)
+        yield from wrapped(gate.entry.detail).splitlines()
+        for judgement in [one for one in judgements if one.reason is not None] or judgements:
+            yield from (line.text for line in section(judgement, verbosity=verbosity, width=width))
         yield ""
+    yield _heading("-", title(session, seconds=session.end.seconds), width)
+    yield from (line.text for line in summary_lines(session, width=width, verbosity=verbosity))
+    yield from (f" {text}" for text in session.end.besides_gates)
 
 
-def _section(judgement: Judgement, verbosity: int) -> str:
-    text = text_of(section(judgement, verbosity=verbosity, width=width()))
-    return text if has_blocks(sys.stdout.encoding) else in_ascii(text)
-
-
-def _heading(sign: str, text: str) -> str:
-    return f" {text} ".center(width(), sign)
+def _heading(sign: str, text: str, width: int) -> str:
+    return f" {text} ".center(width, sign)

@@ -12,10 +12,9 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import ObservationKeys, Observed, RewardThreshold, StateScore
 from pytest_cpg.gates.presets import PRESET, PRESETS
 from pytest_cpg.planners import PLANNERS
-from pytest_cpg.render.columns import listed, padded
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.contributed import declare_plugins, from_hook
-from pytest_cpg.render.line import wrapped
+from pytest_cpg.render.line import listed, padded, wrapped
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.prefixes import PREFIXES, named_task
 

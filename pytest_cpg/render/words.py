@@ -1,4 +1,4 @@
-"""Failure: what a failing gate says, in sentences that every report shows."""
+"""Words: what a result is called, and why a test fails for it, as every report says it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
-from pytest_cpg.gates.card import Card, Command, Ruling, Severity
-from pytest_cpg.gates.drift import Drift
+from pytest_cpg.gates.card import Card, Command, Effect, Ruling, Severity
+from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.session import Row
 
@@ -20,14 +20,13 @@ _REGRESSED = "The model does worse than the accepted one."
 _INCOMPARABLE = (
     "The accepted result was measured under another design, so nothing can be said about drift."
 )
+RERUN = "Rerun this gate"
 _UPDATE = "on main: {program} --cpg-update-baseline"
 
 
-def headline(found: Judgement) -> str:
+def headline(judgement: Judgement) -> str:
     """Return the first sentence, which stands alone: what was found, and what that is called."""
-    card = found.card
-    said = card.sentence or ", ".join(filter(None, (card.headline, card.size)))
-    return f"{label_of(found)}: {said}."
+    return f"{label_of(judgement)}: {judgement.card.sentence}."
 
 
 def sentence(row: Row, *, is_brief: bool = False) -> str:
@@ -37,20 +36,27 @@ def sentence(row: Row, *, is_brief: bool = False) -> str:
     return f"{row.unjudged}: {row.why(is_brief=is_brief) or 'nothing is judged'}"
 
 
-def crash_line(found: Judgement) -> str:
+def crash_line(judgement: Judgement) -> str:
     """Return the same for one line among those of other tests."""
-    card, drift = found.card, found.drift
-    if is_drifted(drift, found.reason):
+    card, drift = judgement.card, judgement.drift
+    if is_drifted(drift, judgement.reason):
         return f"{drift.label}: {drift.text.partition('; ')[0]}"
     became = f", {drift.label}" * (drift.fails and bool(drift.was)) if drift else ""
-    return f"{label_of(found)}: {card.brief or card.sentence or card.headline}{became}"
+    return f"{label_of(judgement)}: {card.sentence}{became}"
 
 
-def label_of(found: Judgement) -> str:
+def regression(drift: Drift | None) -> str:
+    """Return what was lost since when by a gate that got worse; empty for any other."""
+    if drift is None or drift.label is not Label.REGRESSED:
+        return ""
+    return f"{drift.text.partition('; ')[0]} since {drift.since}"
+
+
+def label_of(judgement: Judgement) -> str:
     """Return what a failure is called: by its drift, its blindness or its verdict."""
-    if is_drifted(found.drift, found.reason):
-        return found.drift.label.value
-    return verdict_of(found.ruling)
+    if is_drifted(judgement.drift, judgement.reason):
+        return judgement.drift.label.value
+    return verdict_of(judgement.ruling)
 
 
 def verdict_of(ruling: Ruling) -> str:
@@ -73,74 +79,82 @@ def is_in_doubt(reason: str | None, ruling: Ruling) -> bool:
     return reason is not None and reason != ruling.reason and reason == ruling.doubt
 
 
-def facts(card: Card, drift: Drift | None) -> list[tuple[str, str]]:
-    """Return what a reader may look up, with how the result compares with the accepted one."""
-    baseline = [("baseline", drift.sentence)] if drift is not None else []
-    return [*card.facts, *baseline]
+def effect_text(effect: Effect) -> str:
+    """Return an effect and its interval, a share to two decimals and all else to three digits."""
+    sign, digits = "+" * effect.is_difference, ".2f" if effect.is_share else ".3g"
+    found, form = effect.found, f"{{:{sign}{digits}}}"
+    estimate, low, high = map(form.format, (found.estimate, found.low, found.high))
+    return f"{estimate} [{low}, {high}]"
 
 
-def judged(found: Judgement) -> str:
+def judged(judgement: Judgement) -> str:
     """Say by which number a gate is judged, and what its test accepts."""
-    card, accepts, reason = found.card, found.max_verdict, found.reason
-    if is_blind(found.ruling) and not is_drifted(found.drift, reason):
-        label = found.ruling.label
-        lead = f"Label {label}, " if label != label_of(found) else ""
-        return f"{lead}{card.headline}."
-    # Without a sentence the headline is the first line.
-    said = f"{card.headline[:1].upper()}{card.headline[1:]}. " if card.sentence else ""
-    if reason in (None, accepts.exceeded) or is_drifted(found.drift, reason):
+    card, accepts = judgement.card, judgement.max_verdict
+    numbers = ", ".join(card.texts("judged"))
+    if is_blind(judgement.ruling) and not is_drifted(judgement.drift, judgement.reason):
+        label = judgement.ruling.label
+        lead = f"label {label}" * (label != label_of(judgement))
+        parts = [", ".join(filter(None, [lead, numbers]))]
+    else:
         better = " or better" * (accepts.severity > Severity.GOOD)
-        return f"{said}Accepted here: {accepts.label}{better}."
-    end = "" if reason.endswith((".", "?")) else "."
-    return f"{said}Failed: {reason}{end}"
+        parts = [numbers, f"accepted here: {accepts.label}{better}"]
+    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 
-def reasons(found: Judgement) -> list[tuple[str, str]]:
+def reasons(judgement: Judgement) -> list[tuple[str, str]]:
     """Return why a result is as it is, what to do, what to know, and how to accept it.
 
     Each has its name: Why, Do, Note or Accept.
     """
-    card, ruling, drift, reason = found.card, found.ruling, found.drift, found.reason
-    told: list[tuple[str, str]] = []
-    cause = card.cause
+    card, drift, reason, cause = (
+        judgement.card,
+        judgement.drift,
+        judgement.reason,
+        judgement.card.cause,
+    )
     is_known = cause is not None and bool(cause.advice)
-    named = [("Why", f"{cause.name}: {cause.text}")] if cause is not None else []
+    texts: list[tuple[str, str]] = []
     if cause is not None and is_known:
-        told += [*named, ("Do", cause.advice)]
+        texts += [("Why", f"{cause.name}: {cause.text}"), ("Do", cause.advice)]
     if is_drifted(drift, reason):
-        is_worse = drift.label == "REGRESSED"
-        told += [("Why", _REGRESSED if is_worse else _INCOMPARABLE)] * (not is_known)
+        is_worse = drift.label is Label.REGRESSED
+        texts += [("Why", _REGRESSED if is_worse else _INCOMPARABLE)] * (not is_known)
     # What is wrong with a model is known once its cause is; what is wrong with a gate is not.
-    elif not is_known or ruling.severity < Severity.BAD:
-        # What it is judged by has just been said.
-        told += [("Why", text) for text in card.meaning if text != reason]
-        told += [("Do", text) for text in card.advice]
-    # That none is known is worth less than what the verdict means.
-    told += [] if is_known else [("Note", text) for _, text in named]
-    told += [("Note", text.removeprefix("Note: ")) for text in card.paragraphs if text != reason]
-    if is_in_doubt(reason, ruling):
-        told.append(("Do", _STRICT.format(doubt=reason)))
-    accept = _acceptance(found)
-    return [*told, ("Accept", accept)] if accept else told
+    elif not is_known or judgement.ruling.severity < Severity.BAD:
+        whys = [text for text in card.texts("why") if text.rstrip(".") != card.sentence]
+        # What begins with something to type is typed so.
+        texts += [
+            ("Why", text[:1].upper() + text[1:] if text.split(" ")[0].isalpha() else text)
+            for text in whys
+        ]
+        texts += [("Do", text) for text in card.texts("do")]
+    if cause is not None and not is_known:
+        # That none is known is worth less than what the verdict means.
+        texts.append(("Note", f"{cause.name}: {cause.text}"))
+    texts += [("Note", text) for text in card.texts("note")]
+    if is_in_doubt(reason, judgement.ruling):
+        texts.append(("Do", _STRICT.format(doubt=reason)))
+    accept = _acceptance(judgement)
+    return [*texts, ("Accept", accept)] if accept else texts
 
 
-def _acceptance(found: Judgement) -> str:
+def _acceptance(judgement: Judgement) -> str:
     """Return how a result is accepted as it is; empty where nothing does that."""
-    ruling, accepts, reason = found.ruling, found.max_verdict, found.reason
-    update = _UPDATE.format(program=program_in(found.commands))
-    if is_drifted(found.drift, reason):
+    ruling, accepts, reason = judgement.ruling, judgement.max_verdict, judgement.reason
+    update = _UPDATE.format(program=program_in(judgement.commands))
+    if is_drifted(judgement.drift, reason):
         return update
     if reason != accepts.exceeded or ruling.severity is not Severity.BAD:
         return ""
     written = f'set max_verdict="{ruling.label}"'
     # What nothing runs again is no test, and has no marker.
-    where = " in the marker" * bool(found.commands)
-    return f"{written}{where}" if found.drift is None else f"{written}; then {update}"
+    where = " in the marker" * bool(judgement.commands)
+    return f"{written}{where}" if judgement.drift is None else f"{written}; then {update}"
 
 
 def program_in(commands: Iterable[Command]) -> str:
     """Return how pytest is typed where these commands are."""
-    return next((one.program for one in commands), "pytest")
+    return next((command.program for command in commands), "pytest")
 
 
 def rerun_command(

@@ -1,0 +1,125 @@
+"""Formats: every form of report that a session writes, in one table.
+
+Options, checks and files follow from a row. Its module has a function
+``report(session, *, root, page) -> str``: ``root`` is the way from the report's folder to the root
+directory, with a slash at its end, and ``page`` where the HTML page can be found, or empty.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_cpg.machine.files import FileError, write_text
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.report.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A form of report.
+
+    Attributes
+    ----------
+    module : str
+        Where its ``report`` is; imported once it is asked for.
+    help : str
+        What the option that has its name does.
+    sign : str
+        What every such report has in it, in lower case.
+    needs, extra : str
+        A module that it needs, and the extra that installs it; empty for none.
+    """
+
+    module: str
+    help: str
+    sign: str
+    needs: str = ""
+    extra: str = ""
+
+    def text(self, session: Session, path: Path, root: Path, page: str = "") -> str:
+        """Return a session's report as this file has it."""
+        way = f"{Path(os.path.relpath(root, path.parent)).as_posix()}/"
+        report = import_module(self.module).report
+        return str(report(session, root=way, page=page))
+
+
+# By the name of the option, which is the suffix of files as well.
+FORMATS: Mapping[str, Format] = {
+    "html": Format(
+        module="pytest_cpg.render.html_page",
+        help="write one page with figures of every gate, which needs no network (extra html)",
+        sign="<!doctype html>",
+        needs="jinja2",
+        extra="html",
+    ),
+    "json": Format(
+        module="pytest_cpg.report.document",
+        help="write the result of every gate, with every episode, as JSON; "
+        "pytest_cpg/report/report.schema.json describes it",
+        sign='"pytest-cpg"',
+    ),
+    "md": Format(
+        module="pytest_cpg.render.markdown",
+        help="write a comment for a pull request, as Markdown",
+        sign="<!-- pytest-cpg report -->",
+    ),
+}
+
+
+def write_reports(
+    session: Session, paths: Mapping[str, Path | None], *, folder: Path, root: Path, page: str = ""
+) -> list[Finding]:
+    """Write the forms of report that have a path, and say where each is, from ``folder``.
+
+    What cannot be written fails the session, and costs neither the others nor the summary.
+    """
+    from pytest_cpg.gates.finding import Finding
+
+    findings = []
+    for name, form in FORMATS.items():
+        path = paths.get(name)
+        if path is None:
+            continue
+        try:
+            write_text(path, form.text(session, path, root, page), what="the report")
+        except FileError as error:
+            findings.append(Finding(str(error), fails=True))
+        except Exception as error:
+            text = f"cannot write {path}: {type(error).__name__}: {error}"
+            findings.append(Finding(text, fails=True))
+        else:
+            shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+            findings.append(Finding(f"written: {shown}"))
+    return findings
+
+
+def lacking(name: str) -> str:
+    """Return what to install for a form of report; empty where that is there."""
+    form = FORMATS[name]
+    if not form.needs or find_spec(form.needs) is not None:
+        return ""
+    return f'--cpg-{name} needs the extra {form.extra}: pip install "pytest-cpg[{form.extra}]"'
+
+
+def is_free(path: Path, name: str) -> bool:
+    """Say whether a report of this form may be written there.
+
+    It replaces nothing but an empty file or such a report.
+    """
+    # What is written to a pipe or a device replaces nothing, wherever its output goes.
+    if not path.is_file() or path.parts[:2] == ("/", "dev"):
+        return True
+    try:
+        text = path.read_bytes()
+    except OSError:
+        # Whoever writes it says why that cannot be done.
+        return True
+    return not text or FORMATS[name].sign.encode() in text.lower()
