@@ -9,6 +9,7 @@ import pytest
 from golden import SESSIONS, recorded
 
 from pytest_cpg.render.command.show import lines_of
+from pytest_cpg.render.formats import FORMATS, Format, is_free, lacking, write_reports
 from pytest_cpg.render.github import annotations
 from pytest_cpg.render.html_page import html_page
 from pytest_cpg.render.markdown import markdown
@@ -69,3 +70,23 @@ READERS = {
 def test_a_session_is_read(name, reader, snapshot):
     shown = READERS[reader](recorded(name))
     assert f"{shown}\n" == snapshot(extension_class=_Text)
+
+
+def report(session, *, root, page):
+    """Return what a form of report that somebody added says of a session."""
+    return f"{len(session.gates)} gates, {root}{page}"
+
+
+def test_a_form_of_report_is_a_file_and_a_row(tmp_path, monkeypatch):
+    form = Format(module=__name__, help="write how many", sign="gates", needs="nowhere", extra="a")
+    monkeypatch.setitem(FORMATS, "count", form)
+    path = tmp_path / "out" / "a.count"
+    paths = {"count": path, "md": tmp_path, "html": None}
+    said = write_reports(recorded("green"), paths, folder=tmp_path, root=tmp_path, page="there")
+    assert path.read_text() == "2 gates, ../there"
+    assert [(one.fails, one.text.partition(" ")[0]) for one in said] == [
+        *((True, "cannot"), (False, "written:")),
+    ]
+    assert lacking("count") == '--cpg-count needs the extra a: pip install "pytest-cpg[a]"'
+    assert is_free(path, "count")
+    assert not is_free(path, "md")
