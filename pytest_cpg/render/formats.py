@@ -15,8 +15,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_cpg.machine.files import FileError, write_text
-
 if TYPE_CHECKING:
     from pytest_cpg.gates.finding import Finding
     from pytest_cpg.report.session import Session
@@ -81,7 +79,9 @@ def write_reports(
 
     What cannot be written fails the session, and costs neither the others nor the summary.
     """
+    # They load numpy.
     from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.machine.files import FileError, write_text
 
     findings = []
     for name, form in FORMATS.items():

@@ -295,7 +295,7 @@ def test_a_history_is_kept_out_of_git(project):
 
 
 def test_a_page_is_refused_without_its_extra(project, monkeypatch):
-    monkeypatch.setattr("pytest_cpg.plugin.outputs.find_spec", lambda name: None)
+    monkeypatch.setattr("pytest_cpg.render.formats.find_spec", lambda name: None)
     missing = project.runpytest_inprocess("--cpg-html=page.html")
     assert missing.ret == pytest.ExitCode.USAGE_ERROR
     missing.stderr.fnmatch_lines(['*pip install "pytest-cpg[[]html[]]"'])

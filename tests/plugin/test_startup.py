@@ -46,7 +46,7 @@ LIGHT = """
 """
 IN_CI = "plugin.memory"
 # Options that a conftest file may ask for.
-WITH_HISTORY = " plugin.options gates.options"
+WITH_HISTORY = " plugin.options gates.options render render.formats"
 # Its marker is one that nobody has registered.
 PLAIN = """
 import pytest
