@@ -98,8 +98,6 @@ class Design:
         Coverage of the intervals, in (0, 1).
     metric : "success" or "return"
         What an episode is for. Episodes judged by their return go on after a success.
-    oracle_episodes : int or None
-        Episodes of the oracle arm when it has more than the others.
     perturbation : Perturbation or None
         What goes wrong in the real steps of every arm.
     """
@@ -111,7 +109,6 @@ class Design:
     starts: StartMode = "sampled"
     level: float = 0.95
     metric: Metric = "success"
-    oracle_episodes: int | None = None
     perturbation: Perturbation | None = None
 
     @property
@@ -128,11 +125,6 @@ class Design:
             versions={str(name): str(version) for name, version in self.task.versions.items()},
             perturbation="" if self.perturbation is None else self.perturbation.name,
         )
-
-    @property
-    def longest_arm(self) -> int:
-        """Episodes of the arm that has most of them."""
-        return max(self.episodes, self.oracle_episodes or 0)
 
 
 def replaced(kind: str, component: T, name: str, value: Any) -> T:

@@ -42,7 +42,7 @@ _ASKED, _PLANS, _AHEAD = 24, 4, 4
 def starts_of(design: Design) -> Starts:
     """Return the starts of the longest arm."""
     return sample_starts(
-        design.task, design.longest_arm, seed=design.seed, fixed=design.starts == "fixed"
+        design.task, design.episodes, seed=design.seed, fixed=design.starts == "fixed"
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 ARGUMENTS: Final[dict[str, str]] = {
     "level": "Write confidence=0.95, as in every gate.",
+    "oracle_episodes": "Leave it out, and raise episodes: both arms begin at the same starts.",
     "min_queries": "Ask at least 200 queries, as fewer tell too little.",
     "resamples": "Leave it out: 1000 resamples are drawn, and more where many gates need them.",
 }
@@ -22,6 +23,7 @@ OPTIONS: Final[dict[str, str]] = {
     "family_size": "Set cpg_family_size in the ini file, as a family belongs to the project.",
     "interval": "Write interval= in the marker.",
     "tolerance": "Write tolerance= in the marker.",
+    "oracle_episodes": "Type --cpg-episodes=N with as many: both arms begin at the same starts.",
     "github": "GitHub Actions are detected. GITHUB_ACTIONS=false turns annotations off.",
 }
 """By the name after --cpg-, with underscores."""

@@ -103,15 +103,6 @@ OF_PLANNING_GAP = (
         overruled=_SIZES,
     ),
     Option(
-        "oracle_episodes",
-        parser("whole", 0, _MOST_EPISODES),
-        "int",
-        0,
-        "N",
-        "episodes of the oracle arm when it is to have more than the others (default: as many)",
-        overruled=_SIZES,
-    ),
-    Option(
         "diagnose",
         parser("one_of", "auto", "always", "never"),
         "string",

@@ -168,7 +168,7 @@ def test_whatever_may_change_an_episode_changes_the_key():
         {"task": maze()},
         {"task": maze(), "model": OracleDynamics(MAZE)},
         {"seed": np.int64(3)},
-        {"episodes": 30, "oracle_episodes": 50, "level": 0.9},
+        {"episodes": 30, "level": 0.9},
         {"planner": RandomShooting(candidates=50, horizon=15, ties="earliest")},
     ],
     ids=["task made again", "oracle of an equal task", "numpy seed", "other sizes", "defaults"],

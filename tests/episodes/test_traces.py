@@ -213,10 +213,6 @@ def test_an_episode_that_is_not_there_is_an_error_of_the_user(episodes, message)
         replayed(design_of(), episodes)
 
 
-def test_episodes_of_a_longer_oracle_arm_can_be_replayed():
-    assert list(replayed(design_of(oracle_episodes=20), [19]).traces) == [19]
-
-
 def test_progress_is_told_of_both_arms_from_their_beginning_on():
     told = []
     replayed(design_of(), [0, 1], progress=lambda *told_of: told.append(told_of))

@@ -355,7 +355,6 @@ def test_a_cost_that_is_remembered_wrongly_is_not_known(repository):
         ("quick", "episodes"),
         ("quick", "max_episodes"),
         ("quick", "stop"),
-        ("quick", "oracle_episodes"),
         ("plan", "json"),
         ("plan", "md"),
         ("plan", "html"),

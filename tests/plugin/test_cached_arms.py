@@ -51,7 +51,6 @@ def measured(project, name, *options):
     [
         ("", ("-n", "1")),
         (', stop="sequential", max_episodes=60', ()),
-        (", oracle_episodes=40", ()),
     ],
 )
 @pytest.mark.usefixtures("own_hashes")

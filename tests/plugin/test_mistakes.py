@@ -44,7 +44,6 @@ MARKER_MISTAKES = {
     'task="track", min_oracle=2': "min_oracle: need a number between 0 and 1",
     'task="track", id=3': "id: need a name, got 3",
     'task="track", stop="sequential", episodes=30': "Write max_episodes=30.",
-    'task="track", stop="sequential", oracle_episodes=90': 'or write stop="fixed".',
     'task="track", stop="sequential", interval="tango"': "has an interval of its own",
     'task="track", stop="fixed", max_episodes=30': 'Use episodes=30, or add stop="sequential"',
     'task="track", id="walker::v2"': "id: need a name without '::'",

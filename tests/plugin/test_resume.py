@@ -104,7 +104,7 @@ def uninterrupted(project, *options):
     return gates(project), int((project.path / "rows").read_text())
 
 
-@pytest.mark.parametrize("more", ["", ', stop="sequential"', ", oracle_episodes=70"])
+@pytest.mark.parametrize("more", ["", ', stop="sequential"'])
 def test_an_interrupted_gate_goes_on_where_it_was(project, more):
     # Neither all lost nor all solved, so that no first look ends it.
     half = {"result": "observations - actions * (2 * (observations > 4.5) - 1)"}

@@ -162,29 +162,6 @@ def test_a_margin_is_planned_with_the_interval_that_holds_it(repository):
     assert plain != held
 
 
-def test_more_oracle_episodes_are_refused_where_starts_are_compared(repository):
-    gates(repository, one=("right", ", margin=0.3, oracle_episodes=60"))
-    result = repository.runpytest()
-    result.assert_outcomes(errors=1)
-    assert "start by start, and has no use for more oracle episodes. " in " ".join(
-        result.stdout.str().split()
-    )
-
-
-def test_the_oracle_arm_may_have_more_episodes(repository):
-    gates(repository, bad=("mirrored", ""))
-    result = repository.runpytest("--cpg-oracle-episodes=60")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "  oracle   60/60 *",
-            "  learned   0/20 *",
-            "           X lost by the model: 20",
-            "  Rerun    pytest *--cpg-oracle-episodes=60",
-        ]
-    )
-
-
 def test_a_plan_says_what_gates_could_find_and_runs_nothing(repository):
     gates(repository, bad=("mirrored", ""), quick=("raising", ', stop="sequential"'))
     result = repository.runpytest("--cpg-plan")
@@ -227,8 +204,6 @@ def test_a_plan_needs_no_workers(repository):
     [
         (("--cpg-stop=sequential", "--cpg-max-episodes=9"), "need at least 10 episodes"),
         (("--cpg-stop=sequential", "--cpg-episodes=50"), "Write --cpg-max-episodes=50."),
-        (("--cpg-stop=sequential", "--cpg-oracle-episodes=90"), "or write --cpg-stop=fixed"),
-        (("--cpg-oracle-episodes=10",), "Write --cpg-oracle-episodes=20 or more"),
         (
             ("--cpg-correction=holm", "-o", "cpg_family_size=20", "--cpg-episodes=9"),
             "a paired gate of 9 starts can never fail at confidence 0.9975",
@@ -248,12 +223,7 @@ def test_a_combination_that_cannot_be_is_refused_with_what_to_type(repository, o
     ("options", "more", "episodes"),
     [
         (("--cpg-episodes=25",), ', stop="sequential", max_episodes=50', 50),
-        (("--cpg-oracle-episodes=60",), ', stop="sequential", max_episodes=50', 50),
-        (("--cpg-oracle-episodes=10", "--cpg-episodes=10"), ", episodes=30", 10),
-        (("--cpg-oracle-episodes=15",), ", episodes=30", 30),
         (("--cpg-stop=sequential",), ', max_episodes=50, interval="tango"', 50),
-        (("--cpg-episodes=40",), ", oracle_episodes=30", 40),
-        (("--cpg-oracle-episodes=60",), ", margin=0.3", 20),
     ],
 )
 def test_what_a_session_asks_of_all_gates_need_not_fit_each(repository, options, more, episodes):
@@ -270,7 +240,6 @@ def test_what_a_session_asks_of_all_gates_need_not_fit_each(repository, options,
     [
         ("--cpg-episodes=20", ', stop="sequential", max_episodes=50', "every gate may stop early"),
         ("--cpg-max-episodes=30", "", "no gate may stop early; --cpg-stop makes them"),
-        ("--cpg-oracle-episodes=20", "", "no gate of fixed size ran more"),
     ],
 )
 def test_an_option_that_decided_nothing_is_named(repository, option, more, why):

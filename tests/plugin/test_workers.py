@@ -123,10 +123,9 @@ def test_a_report_is_the_same_from_two_processes_and_after_one_was_killed(reposi
 
 # What blocks are put together from differs no more in these.
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [', metric="return"', ", oracle_episodes=45"])
 @pytest.mark.usefixtures("own_hashes")
-def test_another_report_is_the_same_from_two_processes(repository, more):
-    write(repository, more=more)
+def test_another_report_is_the_same_from_two_processes(repository):
+    write(repository, more=', metric="return"')
     assert gates(repository)[1] == gates(repository, "--cpg-workers=2")[1]
 
 

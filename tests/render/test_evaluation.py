@@ -233,7 +233,7 @@ def test_a_kind_of_ones_own_is_given_what_its_fixtures_would_give():
         ({"executor": 3}, "executor: need None or a concurrent.futures.Executor, got 3. Write "),
         ({"cache": 42}, "cache: need a folder or None, got 42. Write cache=None for none."),
         ({"episodes": 2}, "Write episodes=50 (3 is the least that can fail)."),
-        ({"stop": "sequential", "oracle_episodes": 90}, 'or write stop="fixed".'),
+        ({"oracle_episodes": 90}, "oracle_episodes"),
         ({"task": "maze"}, "takes task as its first argument. Leave task= out."),
         ({"drift": "fail"}, "evaluate() has no argument 'drift'. Known: "),
         (

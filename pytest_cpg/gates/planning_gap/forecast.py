@@ -184,7 +184,6 @@ def _detectable(
             rate,
             design.episodes,
             power=POWER,
-            oracle_episodes=design.oracle_episodes,
             method=criteria.method,
             level=_level(design, criteria),
         ),
@@ -226,5 +225,4 @@ def _least_gap(
 def _seconds(design: Design, cost: Cost | None) -> float | None:
     if cost is None:
         return None
-    episodes, taken = {"oracle": design.longest_arm}, cost.seconds_per_episode.items()
-    return sum(seconds * episodes.get(arm, design.episodes) for arm, seconds in taken)
+    return sum(seconds * design.episodes for seconds in cost.seconds_per_episode.values())

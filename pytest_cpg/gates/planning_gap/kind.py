@@ -54,7 +54,7 @@ from pytest_cpg.gates.planning_gap.recipes import recipe_findings
 from pytest_cpg.gates.planning_gap.records import BaselineGate, Loss
 from pytest_cpg.gates.planning_gap.result import GateResult, without_effect
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
-from pytest_cpg.gates.planning_gap.sizes import Sizes, interval_of, sizes_of
+from pytest_cpg.gates.planning_gap.sizes import interval_of, sizes_of
 from pytest_cpg.gates.planning_gap.stopping import Criteria, StopMode, gap_p_value_of
 from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Verdict
@@ -119,25 +119,23 @@ def spec_of(asked: Asked) -> Spec:
         has_margin=has_margin,
     )
     stop: StopMode = "fixed" if metric == "return" else values["stop"]
-    sizes = sizes_of(
+    episodes = sizes_of(
         asked,
         stop=stop,
         metric=metric,
         level=asked.shared(values["confidence"]),
         interval=interval,
-        has_margin=has_margin,
     )
     if asked.is_smoke:
-        stop, sizes = "fixed", Sizes(_SMOKE_EPISODES)
+        stop, episodes = "fixed", _SMOKE_EPISODES
     shared = partial(
         Design,
         planner=planner,
-        episodes=sizes.episodes,
+        episodes=episodes,
         seed=values["seed"],
         starts=values["starts"],
         level=values["confidence"],
         metric=metric,
-        oracle_episodes=sizes.oracle_episodes,
         perturbation=values["perturbation"],
     )
     criteria = Criteria(
@@ -231,7 +229,6 @@ class PlanningGap:
         Argument("metric", one_of("success", "return"), "success", help="which gap is judged"),
         of_option("stop"),
         of_option("max_episodes"),
-        of_option("oracle_episodes"),
         *OF_EPISODES,
         Argument("min_oracle", between(0, 1), help="success rate that the oracle has to reach"),
         Argument(
@@ -369,7 +366,6 @@ class PlanningGap:
                 starts=then.design.starts,
                 metric=then.design.metric,
                 episodes=most,
-                oracle_episodes=None,
             )
         found = replay(
             design,

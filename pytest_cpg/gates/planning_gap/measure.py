@@ -132,7 +132,7 @@ def _run_arms(
     rule, looks, open_arms = criteria.rule(design), [], ["learned", "chance"]
     try:
         for number, size in enumerate(rule.sizes):
-            done["oracle"] = runs["oracle"].advance(max(size, design.oracle_episodes or 0))
+            done["oracle"] = runs["oracle"].advance(size)
             for name in open_arms:
                 done[name] = runs[name].advance(size)
             for name in open_arms:
@@ -145,9 +145,8 @@ def _run_arms(
             if "learned" not in open_arms and (is_bad or not open_arms):
                 break
         size = done["learned"].episodes
-        if criteria.stop != "fixed":
-            # The gap is about the starts that its interval is about.
-            done["oracle"] = done["oracle"].first(size)
+        # The gap is about the starts that its interval is about.
+        done["oracle"] = done["oracle"].first(size)
         for name in runs.names:
             if name not in done or done[name].episodes < size:
                 done[name] = runs[name].advance(size)

@@ -341,13 +341,6 @@ def without_effect(results: Sequence[GateResult]) -> dict[str, str]:
     in_vain = {
         "episodes": (all(stops_early), "every gate may stop early, up to its max_episodes"),
         "max_episodes": (not any(stops_early), "no gate may stop early; --cpg-stop makes them"),
-        "oracle_episodes": (
-            all(
-                result.stop != "fixed" or result.oracle.episodes == result.learned.episodes
-                for result in results
-            ),
-            "no gate of fixed size ran more episodes of its oracle arm",
-        ),
     }
     return {name: why for name, (is_in_vain, why) in in_vain.items() if is_in_vain}
 

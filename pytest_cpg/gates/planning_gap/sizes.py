@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.gates.kind import Asked
 from pytest_cpg.gates.planning_gap.stopping import StopMode
@@ -13,13 +11,6 @@ from pytest_cpg.stats.sequential import look_sizes, paired_statistic, wang_tsiat
 
 # Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
 MOST_SEQUENTIAL, _QUICK = 1000, 150
-
-
-class Sizes(NamedTuple):
-    """Episodes per arm, at most; and of the oracle arm where it is to have more."""
-
-    episodes: int
-    oracle_episodes: int | None = None
 
 
 def interval_of(given: str, family_size: int, *, has_margin: bool) -> str:
@@ -41,11 +32,10 @@ def sizes_of(
     metric: Metric,
     level: float,
     interval: str,
-    has_margin: bool,
-) -> Sizes:
-    """Return how many episodes a gate has, once all that goes with their number fits together."""
+) -> int:
+    """Return how many episodes a gate has, at most, once all that goes with their number fits."""
     if stop == "fixed":
-        return _fixed(asked, metric=metric, level=level, interval=interval, has_margin=has_margin)
+        return _fixed(asked, metric=metric, level=level, interval=interval)
     values, sources = asked.values, asked.sources
     # Whoever gives both limits is ready for either kind of gate.
     is_only_limit = sources["episodes"] != sources["max_episodes"]
@@ -54,23 +44,18 @@ def sizes_of(
             f"with stop={stop!r} the limit is max_episodes, and episodes says nothing. Write "
             f"{asked.written('max_episodes', values['episodes'], beside='episodes')}."
         )
-    if values["oracle_episodes"] and _is_refused(asked, "oracle_episodes", beside="stop"):
-        raise ValueError(
-            f"stop={stop!r} compares the arms start by start, and has no use for more oracle "
-            f"episodes. Leave them out, or write {asked.written('stop', 'fixed')}."
-        )
     if values["interval"] != "auto" and _is_refused(asked, "interval", beside="stop"):
         raise ValueError(
             f"stop={stop!r} has an interval of its own: leave interval={values['interval']!r} "
             f'out, or use stop="fixed".'
         )
     _check_first_look(asked, level)
-    return Sizes(values["max_episodes"])
+    return int(values["max_episodes"])
 
 
-def _fixed(asked: Asked, *, metric: Metric, level: float, interval: str, has_margin: bool) -> Sizes:
+def _fixed(asked: Asked, *, metric: Metric, level: float, interval: str) -> int:
     values = asked.values
-    episodes, of_oracle = values["episodes"], values["oracle_episodes"]
+    episodes = int(values["episodes"])
     if metric == "success":
         _check_can_fail(asked, level, interval)
     elif episodes < 2:
@@ -81,18 +66,7 @@ def _fixed(asked: Asked, *, metric: Metric, level: float, interval: str, has_mar
             f"max_episodes={values['max_episodes']} says nothing of a gate that runs all its "
             f'episodes. Use episodes={values["max_episodes"]}, or add stop="sequential".'
         )
-    if 0 < of_oracle < episodes:
-        if _is_refused(asked, "oracle_episodes", beside="episodes"):
-            raise ValueError(
-                f"the oracle arm is to have {of_oracle} episodes, fewer than the {episodes} of the "
-                f"others. Write {asked.written('oracle_episodes', episodes)} or more, or leave it "
-                f"out."
-            )
-        return Sizes(episodes)
-    if of_oracle and metric == "success" and interval != "agresti-caffo":
-        _check_oracle_episodes(asked, interval, has_margin=has_margin)
-        return Sizes(episodes)
-    return Sizes(episodes, of_oracle or None)
+    return episodes
 
 
 def _is_refused(asked: Asked, name: str, *, beside: str) -> bool:
@@ -106,18 +80,6 @@ def _is_refused(asked: Asked, name: str, *, beside: str) -> bool:
         # It always has a value.
         return False
     return source == other or other == "project"
-
-
-def _check_oracle_episodes(asked: Asked, interval: str, *, has_margin: bool) -> None:
-    """Refuse more oracle episodes where an interval of pairs was asked for in the same place."""
-    source = asked.sources["oracle_episodes"]
-    is_by_margin = asked.values["interval"] == "auto" and has_margin
-    if source == ("marker" if is_by_margin else asked.sources["interval"]):
-        why = "a margin" if is_by_margin else f"interval={interval!r}"
-        raise ValueError(
-            f"{why} compares the arms start by start, and has no use for more oracle episodes. "
-            f"Leave oracle_episodes={asked.values['oracle_episodes']} out."
-        )
 
 
 def _check_first_look(asked: Asked, level: float) -> None:
