@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -66,12 +64,13 @@ def train_mlp(
     activation : "relu" or "silu"
         As published, or smooth: plans that reach far through few transitions go astray less.
     """
-    if activation not in get_args(Activation):
-        raise ValueError(f"activation must be one of {get_args(Activation)}, got {activation!r}")
-    if variant not in get_args(Variant):
-        raise ValueError(f"variant must be one of {get_args(Variant)}, got {variant!r}")
-    if schedule not in get_args(Schedule):
-        raise ValueError(f"schedule must be one of {get_args(Schedule)}, got {schedule!r}")
+    for name, value, choices in (
+        ("activation", activation, get_args(Activation)),
+        ("variant", variant, get_args(Variant)),
+        ("schedule", schedule, get_args(Schedule)),
+    ):
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {choices}, got {value!r}")
     if min(hidden, layers, epochs, batch_size) < 1 or (steps is not None and steps < 1):
         raise ValueError("hidden, layers, epochs, steps and batch_size must be at least 1")
     if not 0 < validation_share < 1 or len(transitions) < 2:
@@ -81,32 +80,41 @@ def train_mlp(
         )
     generator = torch.Generator().manual_seed(seed)
     with one_torch_thread(), torch.inference_mode(mode=False), torch.enable_grad():
-        rows, scaling = _prepare(transitions, validation_share, variant, generator)
+        training, held_out, scaling = _rows(transitions, validation_share, variant, generator)
         units = torch.where(scaling.target_scale > 0, scaling.target_scale, 1.0)
-        network = _initial(rows, hidden, layers, generator)
-        best = network
-        left = epochs * math.ceil(len(rows.inputs) / batch_size)
+        network = _initial(training, hidden, layers, generator)
+        left = epochs * math.ceil(len(training.inputs) / batch_size)
         left = left if steps is None else min(left, steps)
-        lowest = float("inf")
+        lowest, best = float("inf"), network
         optimiser = torch.optim.Adam([*network[0], *network[1]], lr=learning_rate, fused=True)
         pace = _pace(optimiser, schedule, learning_rate, left)
+
+        def held_errors() -> Tensor:
+            """Return errors on rows that are kept from training, in the task's units."""
+            with torch.no_grad():
+                outputs = forward(*network, held_out.inputs, activation)
+                return outputs * scaling.target_scale + scaling.target_mean - held_out.targets
+
         for _ in range(epochs):
-            batches = rows.shuffled(batch_size, generator)[:left]
+            order = torch.randperm(len(training.inputs), generator=generator)
+            batches = torch.split(order, batch_size)[:left]
             for batch in batches:
                 optimiser.zero_grad()
-                errors = forward(*network, rows.inputs[batch], activation) - rows.targets[batch]
-                torch.autograd.backward(errors.square().mean())
+                outputs = forward(*network, training.inputs[batch], activation)
+                torch.autograd.backward((outputs - training.targets[batch]).square().mean())
                 optimiser.step()
                 pace.step()
-            held_out = float(
-                (rows.held_errors(*network, scaling, activation) / units).square().mean()
-            )
-            if held_out < lowest:
-                lowest, best = held_out, _copies(*network)
+            errors = held_errors()
+            loss = float((errors / units).square().mean())
+            if loss < lowest:
+                lowest, validation_error = loss, float(errors.square().mean())
+                best = (
+                    [part.detach().clone() for part in network[0]],
+                    [part.detach().clone() for part in network[1]],
+                )
             left -= len(batches)
             if not left:
                 break
-        validation_error = float(rows.held_errors(*best, scaling, activation).square().mean())
     if lowest == float("inf"):
         raise WorldModelError(
             f"training diverged: no epoch had a finite validation loss. Lower learning_rate, "
@@ -130,45 +138,24 @@ def _pace(
     return torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=learning_rate, total_steps=steps)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Rows:
-    """Rows as a network reads and predicts them; held targets are in the task's units."""
+class _Rows(NamedTuple):
+    """Rows as a network reads and predicts them; targets that are held out in the task's units."""
 
     inputs: Tensor
     targets: Tensor
-    held_inputs: Tensor
-    held_targets: Tensor
-
-    def shuffled(self, batch_size: int, generator: torch.Generator) -> Sequence[Tensor]:
-        """Return the indices of one epoch's batches; the last may be smaller."""
-        order = torch.randperm(len(self.inputs), generator=generator)
-        return torch.split(order, batch_size)
-
-    def held_errors(
-        self,
-        weights: Sequence[Tensor],
-        biases: Sequence[Tensor],
-        scaling: Scaling,
-        activation: Activation,
-    ) -> Tensor:
-        """Return prediction errors on the rows that are held out, in the task's units."""
-        with torch.no_grad():
-            predicted = forward(weights, biases, self.held_inputs, activation)
-            return predicted * scaling.target_scale + scaling.target_mean - self.held_targets
 
 
-def _prepare(
+def _rows(
     transitions: Transitions, validation_share: float, variant: Variant, generator: torch.Generator
-) -> tuple[_Rows, Scaling]:
-    """Split and scale the transitions; only training rows decide the scaling."""
+) -> tuple[_Rows, _Rows, Scaling]:
+    """Return what to train on, what is held out, and a scaling that the former alone decide."""
     inputs = np.concatenate([transitions.observations, transitions.actions], axis=1)
-    targets = transitions.next_observations
-    if variant == "normalised-delta":
+    targets, is_normalised = transitions.next_observations, variant == "normalised-delta"
+    if is_normalised:
         targets = targets - transitions.observations
     order = torch.randperm(len(inputs), generator=generator).numpy()
-    held = max(1, min(len(inputs) - 1, round(validation_share * len(inputs))))
-    held_out, training = order[:held], order[held:]
-    is_normalised = variant == "normalised-delta"
+    count = max(1, min(len(inputs) - 1, round(validation_share * len(inputs))))
+    held_out, training = order[:count], order[count:]
     read, predicted, scaling = scaled(
         inputs,
         targets,
@@ -176,13 +163,11 @@ def _prepare(
         normalise_inputs=is_normalised,
         normalise_targets=is_normalised,
     )
-    rows = _Rows(
-        inputs=float32(read[training]),
-        targets=float32(predicted[training]),
-        held_inputs=float32(read[held_out]),
-        held_targets=float32(targets[held_out]),
+    return (
+        _Rows(float32(read[training]), float32(predicted[training])),
+        _Rows(float32(read[held_out]), float32(targets[held_out])),
+        scaling,
     )
-    return rows, scaling
 
 
 def scaled(
@@ -237,7 +222,3 @@ def _initial(rows: _Rows, hidden: int, layers: int, generator: torch.Generator) 
             part = torch.empty(shape).uniform_(-bound, bound, generator=generator)
             parts.append(part.requires_grad_())
     return weights, biases
-
-
-def _copies(weights: Sequence[Tensor], biases: Sequence[Tensor]) -> _Network:
-    return ([part.detach().clone() for part in weights], [part.detach().clone() for part in biases])

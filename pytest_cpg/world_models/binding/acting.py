@@ -12,9 +12,8 @@ import numpy as np
 from pytest_cpg.contracts import ActionSpace, FloatArray, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Policy
-from pytest_cpg.world_models.binding.callables import adapt
-from pytest_cpg.world_models.binding.conventions import ArrayFunction, ShapeRule, binds
-from pytest_cpg.world_models.binding.tiling import check_rows, tile_of, tiled
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds
+from pytest_cpg.world_models.binding.tiling import method_of, tile_of
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
 # Rows per call on a processor: a planner asks for a few plans of each episode, and step by step.
@@ -67,20 +66,22 @@ def acting_of(
     size, is_noisy = task.actions.size, binds(learned.policy, 1) is False
     drawn = [np.random.default_rng(0).standard_normal(actions.shape)] if is_noisy else []
     names = f", noise [B, {size}]" if is_noisy else ""
+    rows = tile_of(learned) if is_elsewhere(learned) else _TILE
     act = _once(
-        lambda: _method(
+        lambda: method_of(
             learned,
             "policy",
             latents,
             *drawn,
             shape=lambda given, *_: (len(given), size),
             promise=f"policy(latents [B, Z]{names}) -> actions [B, {size}]",
+            rows=rows,
         )
     )
     # What is most likely is what a stochastic model imagines of the noise 0.
     still = [np.zeros((len(latents), 1, noise_size))] if noise_size else []
     rollout = _once(
-        lambda: _method(
+        lambda: method_of(
             learned,
             "rollout",
             latents,
@@ -88,6 +89,7 @@ def acting_of(
             *still,
             shape=lambda given, *_: (len(given), 1, given.shape[1]),
             promise="rollout(latents [B, Z], actions [B, 1, A]) -> latents [B, 1, Z]",
+            rows=rows,
         )
     )
 
@@ -101,15 +103,6 @@ def acting_of(
         act=act if is_noisy else lambda own, _: act(own),
         step=step,
     )
-
-
-def _method(
-    learned: Any, name: str, *probe: FloatArray, shape: ShapeRule, promise: str
-) -> ArrayFunction:
-    method = adapt(getattr(learned, name), *probe, shape=shape, promise=promise)
-    function = tiled(method, rows=tile_of(learned) if is_elsewhere(learned) else _TILE)
-    check_rows(learned, name, function, *probe)
-    return function
 
 
 def _once(make: Callable[[], ArrayFunction]) -> ArrayFunction:

@@ -91,15 +91,20 @@ def tiled_for(
 
 
 def method_of(
-    learned: Any, name: str, *probe: FloatArray, shape: ShapeRule, promise: str
+    learned: Any,
+    name: str,
+    *probe: FloatArray,
+    shape: ShapeRule,
+    promise: str,
+    rows: int | None = None,
 ) -> ArrayFunction:
     """Return a model's method from arrays to an array, in tiles, checked on these rows.
 
     Raises WorldModelError when it breaks its promise, or a row's result depends on the rows around
-    it; see `adapt`.
+    it; see `adapt`. Tiles have ``rows`` rows, or as many as the model's own.
     """
     method = adapt(getattr(learned, name), *probe, shape=shape, promise=promise)
-    checked = tiled_for(learned, method, probe)
+    checked = tiled(method, rows=rows) if rows else tiled_for(learned, method, probe)
     check_rows(learned, name, checked, *probe)
     return checked
 
