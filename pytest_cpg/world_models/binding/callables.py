@@ -41,6 +41,7 @@ from pytest_cpg.world_models.binding.conventions import (
     binds,
     conventions,
     describe,
+    first_that_works,
     refusal,
     shapes,
     unusable,
@@ -83,17 +84,14 @@ def adapt(
     promise : str
         What the function should be, for the message of a refusal.
     """
-    failures = []
-    for convention in conventions(function):
-        call = convention.checked(shape)
-        result = attempt(call, *probe)
-        if not isinstance(result, Failure):
-            _check_repeats(function, result, attempt(call, *probe))
-            return call
-        failures.append(result.of(f"{convention.label} {shapes(*probe)}"))
-        if result.answered:
-            break
-    raise unusable(function, promise + _other_arguments(function, len(probe)), failures)
+    call, result = first_that_works(
+        ((convention.label, convention.checked(shape)) for convention in conventions(function)),
+        *probe,
+        of=function,
+        promise=promise + _other_arguments(function, len(probe)),
+    )
+    _check_repeats(function, result, attempt(call, *probe))
+    return call
 
 
 def _other_arguments(function: Callable[..., Any], count: int) -> str:

@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -241,24 +241,22 @@ def unusable(function: object, called: str, failures: Sequence[Failure]) -> Worl
 
 
 def first_that_works(
-    model: Any,
-    through: Callable[[Sender], Callable[..., R]],
-    probe: Sequence[Any],
-    name: str,
-    promise: str,
+    ways: Iterable[tuple[str, Callable[..., R]]], *probe: Any, of: object, promise: str
 ) -> tuple[Callable[..., R], R]:
-    """Return a method in the first way to hand it arrays that works, and what came of the probe."""
+    """Return the first call that works, and what came of the probe; or raise `unusable`.
+
+    Each way is what is handed over, as printed in errors, and the call.
+    """
     failures = []
-    for sender in senders(getattr(model, name)):
-        call = through(sender)
+    for label, call in ways:
         result = attempt(call, *probe)
         if not isinstance(result, Failure):
             return call, result
         arrays = [part for part in probe if isinstance(part, np.ndarray)]
-        failures.append(result.of(f"{sender.label} {shapes(*arrays)}"))
+        failures.append(result.of(f"{label} {shapes(*arrays)}"))
         if result.answered:
             break
-    raise unusable(model, promise, failures)
+    raise unusable(of, promise, failures)
 
 
 def describe(value: object) -> str:

@@ -22,6 +22,7 @@ from pytest_cpg.world_models.binding.conventions import (
     describe,
     first_that_works,
     floats,
+    senders,
 )
 
 _PROMISE = (
@@ -67,7 +68,8 @@ class OwnPlanner:
             self._sender = sender
             return lambda own: [self._one(own, np.random.default_rng(0), budget) for _ in range(2)]
 
-        _, (first, second) = first_that_works(learned, through, (latents[:1],), "plan", _PROMISE)
+        ways = ((sender.label, through(sender)) for sender in senders(learned.plan))
+        _, (first, second) = first_that_works(ways, latents[:1], of=learned, promise=_PROMISE)
         if not np.array_equal(first.actions, second.actions):
             raise WorldModelError(
                 f"{self.name} gave other actions for identical arguments, so no verdict on it "

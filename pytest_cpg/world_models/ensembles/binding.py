@@ -21,6 +21,7 @@ from pytest_cpg.world_models.binding.conventions import (
     describe,
     first_that_works,
     floats,
+    senders,
 )
 from pytest_cpg.world_models.binding.ensemble import Ensemble
 from pytest_cpg.world_models.binding.latent import stated_noise_size
@@ -219,7 +220,8 @@ def _model_step(
 
         return step
 
-    step, stepped = first_that_works(model, through, probe, "step", _STEP)
+    ways = ((sender.label, through(sender)) for sender in senders(model.step))
+    step, stepped = first_that_works(ways, *probe, of=model, promise=_STEP)
     _check_step(model, step, stepped, probe)
     return step, stepped.observations.dtype
 
@@ -299,7 +301,8 @@ def _bind_rollout(
     def act(_: int, __: FloatArray) -> FloatArray:
         return start[1]
 
-    rollout, imagined = first_that_works(model, through, (start[0], act, 2), "rollout", _ROLLOUT)
+    ways = ((sender.label, through(sender)) for sender in senders(model.rollout))
+    rollout, imagined = first_that_works(ways, start[0], act, 2, of=model, promise=_ROLLOUT)
     again = rollout(start[0], act, 2)
     if not np.array_equal(imagined.rewards, again.rewards, equal_nan=True):
         raise WorldModelError(
