@@ -1,7 +1,7 @@
-"""The page about kinds of gate, and the kind that it writes out: one without optional parts."""
+"""The page about kinds of gate, the kind by criteria on it, and one without optional parts."""
 
 import re
 from pathlib import Path
 
 PAGE = (Path(__file__).parents[1] / "docs" / "kinds-of-gate.md").read_text(encoding="utf-8")
-_, WRITTEN_OUT = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+_, BY_CRITERIA, WRITTEN_OUT = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""One model and two questions: its next step is nearly right, and plans with it fail."""
+"""One model and two questions: in two rooms its next step is nearly right; in a maze plans fail."""
 
 import pytest
 
@@ -9,9 +9,9 @@ def learned_dynamics():
     return lambda observations, actions: observations + actions
 
 
-@pytest.mark.one_step_error(task="maze", limit=0.3)
+@pytest.mark.one_step_error(task="two-room", limit=0.2)
 def test_the_next_step_is_nearly_right(one_step_error):
-    assert one_step_error.found.estimate < 0.3
+    assert one_step_error.found.estimate < 0.2
 
 
 @pytest.mark.xfail(strict=True, reason="plans lead through the walls")

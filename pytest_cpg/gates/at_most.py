@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
-from pytest_cpg.gates.card import Card, Effect, Note, Ruling, Severity, Table, numbers_of
+from pytest_cpg.gates.card import Effect, Severity, Table, numbers_of
+from pytest_cpg.gates.criteria import CriteriaKind, worsening
+from pytest_cpg.gates.criterion import Criterion, Standing
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.kept import reading
-from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, MaxVerdict, Run, worst_of
+from pytest_cpg.gates.kind import Asked, Run
 from pytest_cpg.stats import Interval, Sampled
+from pytest_cpg.stats.sampled import Percentile, Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,10 @@ class Measured:
         What the marker said beside; numbers under other conditions are not compared.
     p_value : float
         One-sided, against the claim that the number is at most the limit.
+    errors : array [N] or None
+        Of each question, where the number is their mean.
+    blind, check : str
+        As of `Findings`.
     """
 
     limit: float
@@ -38,10 +47,18 @@ class Measured:
     conditions: Mapping[str, str]
     found: Interval
     p_value: float
+    errors: FloatArray | None = None
+    blind: str = ""
+    check: str = ""
+    seconds: float = 0.0
+    faults: ClassVar[Sequence[str]] = ()
 
 
 # Of a float32, in which most models predict.
 _LARGEST = 3.4e38
+_RESAMPLES = 2000
+# Of a smoke test.
+_FEW = 8
 _LABELS = {
     "WITHIN LIMIT": Severity.GOOD,
     "UNCLEAR": Severity.UNSURE,
@@ -50,10 +67,11 @@ _LABELS = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AtMost:
-    """A kind of gate on one number, which is smaller for better models.
+class AtMost(CriteriaKind[Measured]):
+    """A kind of gate on one number, which is smaller for better models: of one criterion.
 
-    It has a baseline, a forecast, and a share in the error rate of all gates.
+    The number is what ``sample`` measures, or the mean of the errors in many questions. These are
+    spread over workers, go on after an interruption, and are compared one by one.
 
     Attributes
     ----------
@@ -61,9 +79,15 @@ class AtMost:
         As of any kind; the fixture has the marker's name.
     number : str
         Heads its column, and begins sentences: "one-step error".
-    sample : callable
+    sample : callable, optional
         Measures a model, given what is asked, the model and the run: returns the number as sampled,
         and on how much, as "500 steps".
+    questions, error : callable, optional
+        In its place: ``questions(asked, task)`` returns arrays [N, ...] with a row for each
+        question, and ``error(model, *rows)`` the errors [B] of a model that is bound to the task,
+        as `world_models.bind` returns it.
+    ignorant : world model, optional
+        One that knows nothing: where it would pass, the gate is blind.
     own : tuple of Argument
         What the marker takes beside the task, the limit, the seed and the level.
     labels : mapping
@@ -80,7 +104,10 @@ class AtMost:
     marker: str
     help: str
     number: str
-    sample: Callable[[Asked, Any, Run], tuple[Sampled, str]]
+    sample: Callable[[Asked, Any, Run], tuple[Sampled, str]] | None = None
+    questions: Callable[[Asked, Task], Sequence[FloatArray]] | None = None
+    error: Callable[..., FloatArray] | None = None
+    ignorant: Any = None
     own: tuple[Argument, ...] = ()
     labels: Mapping[str, Severity] = field(default_factory=lambda: _LABELS)
     unit: str = ""
@@ -88,10 +115,10 @@ class AtMost:
     advice: str = ""
     most: float = _LARGEST
     result: ClassVar = Measured
-    read_entry: ClassVar = staticmethod(reading(Measured))
+    entry_type: ClassVar = Measured
 
     def __post_init__(self) -> None:
-        """Refuse labels that do not say all, and a number that is no name."""
+        """Refuse labels that do not say all, a number that is no name, and nothing to measure."""
         severities = (Severity.GOOD, Severity.UNSURE, Severity.BAD)
         lacking = [one.name for one in severities if one not in self.labels.values()]
         if lacking:
@@ -101,11 +128,9 @@ class AtMost:
             )
         if not isinstance(self.number, str):
             raise ValueError(f"AtMost: number is {self.number!r}. Write its name.")
-
-    @property
-    def fixture(self) -> str:
-        """Named as the marker is."""
-        return self.marker
+        given = [one is not None for one in (self.sample, self.questions, self.error)]
+        if given not in ([True, False, False], [False, True, True]):
+            raise ValueError("AtMost: write sample=, or questions= and error=.")
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -119,37 +144,62 @@ class AtMost:
             *self.own,
         )
 
-    def parse(self, asked: Asked) -> Asked:
-        """Return the arguments as they are."""
-        return asked
+    @property
+    def resumes(self) -> Literal[True] | None:
+        """Whether what was answered is kept."""
+        return True if self.error else None
 
     def measure(self, spec: Asked, model: Any, run: Run) -> Measured:
         """Return the number with its interval."""
-        limit = spec.values["limit"]
+        limit, blind, errors = spec.values["limit"], "", None
         run.progress(self.number, 0, 1)
         level = spec.shared(spec.values["confidence"])
-        found, p_value, size = self._read(self.sample(spec, model, run), limit, level)
+        if self.sample is not None:
+            answer = self.sample(spec, model, run)
+        else:
+            errors = self._errors(spec, model, run)
+            answer = (self._mean(errors, spec), f"{len(errors)} questions")
+        found, p_value, size = self._read(answer, limit, level)
+        if self.ignorant is not None and errors is not None:
+            other = self._mean(self._errors(spec, self.ignorant, run), spec)
+            if other.p_above(limit) > (1 - level) / 2:
+                blind = (
+                    f"a model that knows nothing would have passed: its {self.number} is "
+                    f"{_text(other.estimate)}, and the limit is {limit:g}"
+                )
+        usual = self.findings(spec, run, (), size=size)
         return Measured(
             limit=limit,
             size=size,
-            conditions=self._said(spec, but=("limit", "confidence")),
+            conditions=self.said(spec, but=("limit", "confidence")),
             found=found,
             p_value=p_value,
+            errors=errors,
+            blind=blind,
+            check=usual.check,
+            seconds=usual.seconds,
         )
 
-    def judge(self, result: Measured, max_verdict: MaxVerdict) -> Ruling:  # noqa: ARG002
-        """Return on which side of the limit the whole interval is."""
-        severity = Severity.GOOD if result.found.high <= result.limit else Severity.UNSURE
-        severity = Severity.BAD if result.found.low > result.limit else severity
-        return Ruling(label=worst_of(severity, self.labels).label, severity=severity)
+    def criteria(self, result: Measured) -> list[Criterion]:
+        """Return the one thing that is asked."""
+        found, limit = result.found, result.limit
+        standing = Standing.of(is_met=found.high <= limit, is_missed=found.low > limit)
+        return [
+            Criterion(
+                title=self.number,
+                bound=limit,
+                needed=f"<={limit:g}",
+                found=found,
+                standing=standing,
+                p_value=result.p_value,
+            )
+        ]
 
-    def card(
-        self,
-        result: Measured,
-        max_verdict: MaxVerdict,  # noqa: ARG002
-        *,
-        model: str = "",
-    ) -> Card:
+    def level(self, result: Measured) -> float:
+        """Return the level of the interval."""
+        return result.found.level
+
+    def shown(self, result: Measured, model: str) -> dict[str, Any]:
         """Return the number beside its limit."""
         found, limit = result.found, result.limit
         cells = {
@@ -160,51 +210,65 @@ class AtMost:
         # A number of numpy's compares to a bool of numpy's, which repeats no tuple.
         is_above = bool(found.estimate > limit)
         most = 2 * min(max(found.high, limit), sys.float_info.max / 2)
-        notes = (Note("why", self.meaning), Note("do", self.advice)) if is_above else ()
-        return Card(
-            sentence=f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}, "
+        return {
+            "sentence": f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}, "
             f"{result.size}",
-            size=result.size,
-            cells=cells,
-            table=Table.of(model, cells, found, axis=(min(0.0, found.low), most)),
-            notes=tuple(note for note in notes if note.text),
-            effect=Effect(found=found, unit=self.unit, is_share=False, margin=limit),
-            numbers=numbers_of({self.number.replace(" ", "_").replace("-", "_"): found}),
-        )
+            "size": result.size,
+            "cells": cells,
+            "table": Table.of(model, cells, found, axis=(min(0.0, found.low), most)),
+            "why": self.meaning * is_above,
+            "do": self.advice * is_above,
+            "effect": Effect(found=found, unit=self.unit, is_share=False, margin=limit),
+            "numbers": numbers_of({self.number.replace(" ", "_").replace("-", "_"): found}),
+        }
 
     def entry(self, result: Measured) -> Measured:
         """Return the whole result."""
         return result
 
-    def compare(self, accepted: Measured | None, result: Measured) -> Drift:
-        """Return how the number stands beside the accepted one."""
-        found, now = result.found, _text(result.found.estimate)
-        if accepted is None:
-            return Drift.new(now=now)
-        then, conditions = accepted.found, accepted.conditions
-        differs = tuple(
-            f"{name} {conditions.get(name)} -> {value}"
-            for name, value in result.conditions.items()
-            if value != conditions.get(name)
-        )
-        label = Label.of(found.low - then.high, found.high - then.low, is_same=then == found)
-        text = f"{self.number} {_text(then.estimate)} -> {now}"
+    def differences(self, then: Measured, now: Measured) -> Iterator[str]:
+        """Yield what the marker said otherwise."""
+        for one, value in now.conditions.items():
+            if then.conditions.get(one) != value:
+                yield f"{one} {then.conditions.get(one)} -> {value}"
+
+    def followed(self, entry: Measured) -> str:
+        """Return the number."""
+        return _text(entry.found.estimate)
+
+    def from_to(self, then: Measured, now: Measured) -> str:
+        """Return how the number changed."""
+        return f"{self.number} {self.followed(then)} -> {self.followed(now)}"
+
+    def changed(self, then: Measured, now: Measured, result: Measured) -> Drift:
+        """Compare question by question, or by intervals that lie apart."""
+        worse = worsening((then.found, then.errors), (now.found, now.errors), self.level(result))
         return Drift(
-            label=Label.INCOMPARABLE if differs else label,
-            text="; ".join([text, *differs]),
-            was=_text(then.estimate),
-            now=now,
-            differs=differs,
+            label=Label.of(worse.low, worse.high, is_same=then.found == now.found),
+            text=self.from_to(then, now),
         )
 
-    def forecast(self, spec: Asked, task: object, **known: object) -> ForecastLine:  # noqa: ARG002
-        """Return what the marker says."""
-        return ForecastLine(cells=self._said(spec, but=("task", "seed", "confidence")))
+    def _errors(self, spec: Asked, model: Any, run: Run) -> FloatArray:
+        """Return the errors of a model in all questions; in a few of them for a smoke test."""
+        from pytest_cpg.gates.rows import Questions, answered
 
-    def alarm(self, result: Measured) -> Alarm:
-        """Return what the number brings to the family of all gates."""
-        rate = (1 - result.found.level) / 2
-        return Alarm(p_value=lambda: result.p_value, rate=rate, is_settled=result.p_value <= rate)
+        choice = spec.task
+        if self.questions is None or self.error is None or choice is None:
+            raise TypeError(f"{self.marker} has no questions")
+        task = run.task(choice)
+        arrays = tuple(np.asarray(one) for one in self.questions(spec, task))
+        if spec.is_smoke:
+            arrays = tuple(one[:_FEW] for one in arrays)
+        return answered(run, model, Questions(task, self.error, arrays), what=self.number)
+
+    def _mean(self, errors: FloatArray, spec: Asked) -> Sampled:
+        """Return the mean of errors: of right and wrong answers Wilson's, else by resampling."""
+        estimate, count = float(errors.mean()), len(errors)
+        if self.most == 1 and np.isin(errors, (0, 1)).all():
+            return Share(estimate=estimate, size=count)
+        rng = np.random.default_rng(spec.values["seed"])
+        rows = rng.integers(count, size=(_RESAMPLES, count))
+        return Percentile(estimate=estimate, resamples=errors[rows].mean(axis=1))
 
     def _read(self, answer: Any, limit: float, level: float) -> tuple[Interval, float, str]:
         """Return the number's interval and p-value, and on how much it was measured."""
@@ -233,11 +297,6 @@ class AtMost:
             f"{fault}: its interval({level:g}) is {found}, its p_above({limit:g}) {p_value}. Give "
             f"finite bounds in order, of that level, and a p-value in [0, 1]."
         )
-
-    def _said(self, spec: Asked, *, but: tuple[str, ...]) -> dict[str, str]:
-        return {
-            one.name: str(spec.values[one.name]) for one in self.arguments if one.name not in but
-        }
 
 
 def _text(value: float) -> str:

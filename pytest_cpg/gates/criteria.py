@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -120,8 +120,8 @@ class CriteriaKind(Generic[R]):
     }
     words: Mapping[str, Words] = {}
     unit = ""
-    result: Any = Findings
-    entry_type: type = Kept
+    result: ClassVar[type] = Findings
+    entry_type: ClassVar[type] = Kept
     has_smoke_test: Literal[True] | None = True
 
     @property
@@ -342,7 +342,10 @@ class CriteriaKind(Generic[R]):
         Question by question where both have the same ones, else by intervals that lie apart.
         """
         level = 1 - (1 - self.level(result)) / len(now.found)
-        worse = [self._worse(one, then, now, level) for one in self.criteria(result)]
+        worse = []
+        for one in self.criteria(result):
+            old, new = ((kept.found[one.title], kept.paired.get(one.title)) for kept in (then, now))
+            worse.append(worsening(old, new, level, is_floor=one.is_floor))
         low, high = max(one.low for one in worse), min(one.high for one in worse)
         is_same = all(np.array_equal(then.paired[one], now.paired[one]) for one in now.paired)
         is_same &= then.found == now.found
@@ -350,23 +353,6 @@ class CriteriaKind(Generic[R]):
             label=Label.of(low, high, is_same=is_same),
             text=self.from_to(then, now),
             interval=worse[0],
-        )
-
-    def _worse(self, asked: Criterion, then: Any, now: Any, level: float) -> Interval:
-        """Return by how much a number got worse."""
-        title = asked.title
-        pairs = [one.paired.get(title, np.zeros(0)) for one in (now, then)]
-        if len(pairs[0]) == len(pairs[1]) >= _FEWEST_PAIRS:
-            return paired_mean_interval(*pairs, level=level)
-        old, new = then.found[title], now.found[title]
-        if asked.is_floor:
-            old, new = new, old
-        return Interval(
-            estimate=new.estimate - old.estimate,
-            low=new.low - old.high,
-            high=new.high - old.low,
-            level=level,
-            method="intervals apart",
         )
 
     def cost(self, result: Any) -> Cost:
@@ -396,3 +382,28 @@ class CriteriaKind(Generic[R]):
     ) -> tuple[dict[str, str], tuple[str, ...]]:
         """Return the cells of a forecast beside its time, and what a reader has to know of them."""
         return self.said(spec, but=("task", "seed", "confidence")), ()
+
+
+def worsening(
+    then: tuple[Interval, FloatArray | None],
+    now: tuple[Interval, FloatArray | None],
+    level: float,
+    *,
+    is_floor: bool = False,
+) -> Interval:
+    """Return by how much a number got worse: question by question, where both have the same ones.
+
+    Else it is by intervals that lie apart. ``is_floor`` says that larger is better.
+    """
+    (old, before), (new, after) = then, now
+    if before is not None and after is not None and len(before) == len(after) >= _FEWEST_PAIRS:
+        return paired_mean_interval(after, before, level=level)
+    if is_floor:
+        old, new = new, old
+    return Interval(
+        estimate=new.estimate - old.estimate,
+        low=new.low - old.high,
+        high=new.high - old.low,
+        level=level,
+        method="intervals that lie apart",
+    )

@@ -9,16 +9,25 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.episodes.arm_key import digest_of, model_key
 from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.episodes.probe import probe_of
+from pytest_cpg.episodes.spread_run import OTHER_ANSWER
+from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.gates.kind import Run
+from pytest_cpg.machine.workers import Crew, Workload
+from pytest_cpg.world_models import bind, inference, learned_of
+from pytest_cpg.world_models.binding.conventions import describe
 
 # A killed session loses no more than what was answered since.
 SECONDS_BETWEEN_FILES = 10.0
+# Questions that are asked together.
+_ROWS = 64
 # As `Crew.run`.
 Spread: TypeAlias = Callable[..., Iterable[tuple[int, FloatArray]]]
 
@@ -149,3 +158,84 @@ def filled(
         if snapshot is not None:
             snapshot.keep(found)
     return found
+
+
+class Questions(NamedTuple):
+    """What a model is asked, one question a row.
+
+    Attributes
+    ----------
+    answer : callable
+        Maps the model, bound to the task, and rows of the arrays to numbers [B]. It stands in a
+        module, so that a worker finds it by its name.
+    arrays : tuple of array [N, ...]
+    """
+
+    task: Task
+    answer: Callable[..., FloatArray]
+    arrays: tuple[FloatArray, ...]
+
+
+def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatArray:
+    """Return the numbers [N] that a model answers: spread over workers, and kept for --cpg-resume.
+
+    The model may be anything that `world_models.bind` takes. ``what`` names the stage.
+    """
+    count = len(questions.arrays[0])
+    digest = hashlib.sha256(b"".join(one.tobytes() for one in questions.arrays))
+    snapshot = Snapshot(
+        run.execution,
+        model,
+        lambda: {"what": what, "task": questions.task.name, "questions": digest.hexdigest()},
+    )
+    asked = _Asked(model, questions, None)
+    blocks = [_Rows(rows) for rows in np.array_split(np.arange(count), -(-count // _ROWS))]
+    spread = None
+    if run.execution.executor is not None:
+        workload = Workload.of(
+            ((questions.task, f"the task {questions.task.name!r}"), (model, describe(model))),
+            _Asked,
+            (model, questions, asked.run(blocks[0])),
+            name=describe(model),
+        )
+        spread = Crew(run.execution.executor, workload).run
+    found = filled(
+        (1, count),
+        blocks,
+        asked.run,
+        progress=lambda done, total: run.progress(what, done, total),
+        spread=spread,
+        snapshot=snapshot,
+    )
+    return np.asarray(found[0])
+
+
+class _Rows(NamedTuple):
+    """A block of questions."""
+
+    rows: IntArray
+
+    def __str__(self) -> str:
+        return f"the questions from number {self.rows[0]} on"
+
+
+class _Asked:
+    """A model bound to its task, here or in a worker, and what it is asked."""
+
+    def __init__(self, model: Any, questions: Questions, answer: FloatArray | None) -> None:
+        self._model, self._questions = model, questions
+        task = questions.task
+        states, actions = probe_of(task, sample_starts(task, 2, seed=0, fixed=False), 0)
+        with inference(learned_of(model)):
+            self._bound = bind(model, task, probe_states=states, probe_actions=actions)
+        if answer is not None:
+            first = np.arange(answer.shape[1])
+            if not np.array_equal(self.run(_Rows(first)), answer, equal_nan=True):
+                raise WorldModelError(OTHER_ANSWER)
+
+    def run(self, block: _Rows) -> FloatArray:
+        """Return the answers [1, B] to a block."""
+        asked = self._questions
+        with inference(learned_of(self._model)):
+            found = asked.answer(self._bound, *(one[block.rows] for one in asked.arrays))
+        return np.asarray(found, dtype=np.float64).reshape(1, len(block.rows))
