@@ -87,7 +87,7 @@ class Benchmark:
             answers for all of them.
         """
         with self.measuring.beside() as run:
-            found = sweep_settings(
+            sweep = sweep_settings(
                 as_trained(self.design, learned),
                 self.criteria,
                 oracle=self._oracle(oracle),
@@ -96,8 +96,8 @@ class Benchmark:
                 progress=run.stage,
                 execution=run.execution,
             )
-            self.measuring.note(found.line, models=1)
-        return found
+            self.measuring.note(sweep.line, models=1)
+        return sweep
 
-    def _oracle(self, given: Any) -> Any:
-        return OracleDynamics(self.design.task) if given is None else given
+    def _oracle(self, oracle: Any) -> Any:
+        return OracleDynamics(self.design.task) if oracle is None else oracle

@@ -118,20 +118,20 @@ def _cell(arm: Arm, metric: str) -> str:
 
 def _table(result: GateResult) -> Table:
     """Return the arms; where returns are judged they come first, and successes have no bars."""
-    own = ("return",) * (result.design.metric == "return")
+    returned = ("return",) * (result.design.metric == "return")
     return Table(
         name="arm",
-        columns=(*own, "success", "rate", f"{percentage(result.level)} CI"),
-        rows=tuple(_row(arm, has_return=bool(own)) for arm in result.arms),
+        columns=(*returned, "success", "rate", f"{percentage(result.level)} CI"),
+        rows=tuple(_row(arm, has_return=bool(returned)) for arm in result.arms),
     )
 
 
 def _row(arm: Arm, *, has_return: bool) -> Row:
     count = f"{arm.success_count}/{arm.episodes}"
-    own = (_cell(arm, "return"),) * has_return
+    returned = (_cell(arm, "return"),) * has_return
     return Row(
         name=arm_name(arm),
-        cells=(*own, count, f"{arm.success_rate:.2f}", notation.ends(arm.interval)),
+        cells=(*returned, count, f"{arm.success_rate:.2f}", notation.ends(arm.interval)),
         bound=None if has_return else arm.interval,
     )
 
@@ -233,19 +233,21 @@ def cause_of(diagnosis: Diagnosis) -> CardCause:
 
     The numbers of a model that is misread are not its own, and left to the files.
     """
-    named = diagnosis.named or "no cause named"
+    name = diagnosis.named or "no cause named"
     causes = (diagnosis.cause, diagnosis.second)
     main = (*_MAIN, *chain.from_iterable(_OF_CAUSE.get(cause, ()) for cause in causes))
     if diagnosis.misreading is not None and diagnosis.is_misread:
-        named, main = diagnosis.misreading.name, ()
+        name, main = diagnosis.misreading.name, ()
     text, advice = _sentences(diagnosis)
     return CardCause(
         title=_TITLE,
-        name=named,
+        name=name,
         text=text,
         advice=advice,
         source=_source(diagnosis),
-        measures=tuple((one.name, _numbers(one), one.text) for one in diagnosis.measures),
+        measures=tuple(
+            (measure.name, _numbers(measure), measure.text) for measure in diagnosis.measures
+        ),
         main=main,
         figures=profile_figures(diagnosis.profile, diagnosis.cause),
     )
@@ -259,8 +261,8 @@ def _sentences(diagnosis: Diagnosis) -> tuple[str, str]:
     said = [] if diagnosis.is_misread else [(diagnosis.summary, diagnosis.recommendation)]
     if diagnosis.misreading is not None:
         said.append((diagnosis.misreading.summary, diagnosis.misreading.recommendation))
-    found, advice = ([text for text in texts if text] for texts in zip(*said, strict=True))
-    return " ".join(found), " ".join(advice)
+    summaries, advice = ([text for text in texts if text] for texts in zip(*said, strict=True))
+    return " ".join(summaries), " ".join(advice)
 
 
 def _source(diagnosis: Diagnosis) -> str:

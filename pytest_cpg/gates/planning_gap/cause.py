@@ -135,13 +135,15 @@ class Diagnosis:
     @property
     def named(self) -> str:
         """The cause, or both; empty where there is none to name."""
-        return " and ".join(one.value for one in (self.cause, self.second) if one != Cause.NONE)
+        return " and ".join(
+            cause.value for cause in (self.cause, self.second) if cause != Cause.NONE
+        )
 
     @property
     def is_misread(self) -> bool:
         """Whether a misreading is to be mended before any cause, or there is no other."""
-        found = self.misreading
-        return found is not None and (found.is_decisive or self.cause == Cause.NONE)
+        misreading = self.misreading
+        return misreading is not None and (misreading.is_decisive or self.cause == Cause.NONE)
 
 
 # Numbers in braces are those of `wording`.
@@ -196,10 +198,10 @@ def advice_on_score(swapped: Sequence[str]) -> str:
     """Return what to do about a model that rates plans wrongly, by what it rates them with."""
     if "decoder" in swapped:
         return _ON_DECODER
-    own = [part for part in ("score", "reward", "value") if part in swapped]
+    parts = [part for part in ("score", "reward", "value") if part in swapped]
     names = {"value": "terminal_value"}
-    left_out = " and ".join(names.get(part, part) for part in own)
+    left_out = " and ".join(names.get(part, part) for part in parts)
     return (
-        f"Mend its {' and '.join(own)}, or leave out {left_out}: beside a decode(latents) the "
+        f"Mend its {' and '.join(parts)}, or leave out {left_out}: beside a decode(latents) the "
         f"task's score is used."
     )

@@ -41,25 +41,25 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> D
     elsewhere = _elsewhere(gate, now, moved)
     differs = [*gate.design.changes(now.design), *_changed_run(gate, now)]
     # A file may say anything, at any length.
-    differs = [one[:_MOST_SIGNS] for one in differs]
+    differs = [difference[:_MOST_SIGNS] for difference in differs]
     # Another processor on which the oracle arm is the same is told beside news, and is none.
-    told = [*differs, elsewhere] if elsewhere else differs
-    differs = told if moved else differs
-    found = _evidence(gate, now, level)
-    beside = f"; {', '.join(told)}" if told else ""
+    news = [*differs, elsewhere] if elsewhere else differs
+    differs = news if moved else differs
+    evidence = _evidence(gate, now, level)
+    beside = f"; {', '.join(news)}" if news else ""
     solved, episodes = gate.learned_arm
     return Drift(
-        label=found.label,
-        text=f"{found.text}{beside}",
+        label=evidence.label,
+        text=f"{evidence.text}{beside}",
         was=_cell(gate),
         now=_cell(now),
-        then={} if found.label is Label.INCOMPARABLE else {"learned": solved / episodes},
+        then={} if evidence.label is Label.INCOMPARABLE else {"learned": solved / episodes},
         # Of a start that was not run then, nobody knows.
-        worse=found.worse if len(gate.learned) >= len(now.learned) else None,
-        lost=None if found.worse is None else len(found.worse),
-        gained=found.gained,
-        p_value=found.p_value,
-        interval=found.interval,
+        worse=evidence.worse if len(gate.learned) >= len(now.learned) else None,
+        lost=None if evidence.worse is None else len(evidence.worse),
+        gained=evidence.gained,
+        p_value=evidence.p_value,
+        interval=evidence.interval,
         differs=tuple(differs),
     )
 

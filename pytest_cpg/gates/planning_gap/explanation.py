@@ -24,16 +24,16 @@ def meaning(result: GateResult, accepts: Verdict) -> list[str]:
     is_fault = failure_reason(result, accepts) in result.faults
     paragraphs = list(result.faults) if is_fault else []
     if result.is_oracle_too_weak:
-        said = _TOO_WEAK
+        sentence = _TOO_WEAK
     elif blindness(result, accepts) is not None:
-        said = _BLIND_RETURNS if result.design.metric == "return" else _BLIND
+        sentence = _BLIND_RETURNS if result.design.metric == "return" else _BLIND
     elif result.is_aa:
-        said = _MEANING_OF_AA
+        sentence = _MEANING_OF_AA
     elif is_fault:
         return paragraphs
     else:
-        said = _meaning(result)
-    return [*paragraphs, said.format(**_numbers(result))]
+        sentence = _meaning(result)
+    return [*paragraphs, sentence.format(**_numbers(result))]
 
 
 def advice(result: GateResult, accepts: Verdict) -> list[str]:
@@ -61,14 +61,14 @@ def beside_meaning(result: GateResult, accepts: Verdict) -> list[str]:
 
 def exploited(result: GateResult) -> str:
     """Say what plans promise and do not keep where no cause is named; else nothing."""
-    found, diagnosis = result.exploitation, result.diagnosis
-    if found is None or diagnosis is None or diagnosis.named or diagnosis.is_misread:
+    interval, diagnosis = result.exploitation, result.diagnosis
+    if interval is None or diagnosis is None or diagnosis.named or diagnosis.is_misread:
         return ""
-    if found.low <= 0:
+    if interval.low <= 0:
         return ""
     return (
         f"the planner's plans are better in the model than in truth (exploitation "
-        f"{with_ends(found)}). Train on the episodes of this planner; a gate marked "
+        f"{with_ends(interval)}). Train on the episodes of this planner; a gate marked "
         f"cpg_plan_quality shows where they are worst."
     )
 
@@ -146,8 +146,8 @@ def _mend_planner(result: GateResult) -> str:
     mend = _MEND.format(search=search, **_numbers(result))
     if preset is None:
         return mend
-    known = _PRESET.format(solved=preset.solved, task=result.design.task)
-    return f"{known} Or {mend[:1].lower()}{mend[1:]}"
+    solved = _PRESET.format(solved=preset.solved, task=result.design.task)
+    return f"{solved} Or {mend[:1].lower()}{mend[1:]}"
 
 
 def _how_to_accept(accepts: Verdict) -> str:

@@ -40,7 +40,7 @@ def facts_of(result: GateResult, model: str = "") -> tuple[tuple[str, str], ...]
         ("device", result.device),
         ("recipe", result.group),
         ("family", f"{result.family_size} gates" if result.family_size > 1 else ""),
-        ("stored arms", "; ".join(one for one in result.reuse if one not in result.notes)),
+        ("stored arms", "; ".join(note for note in result.reuse if note not in result.notes)),
         ("cost", _cost(result)),
         ("versions", ", ".join(map(" ".join, result.design.versions.items()))),
     )
@@ -95,11 +95,11 @@ def _share_lost(result: GateResult) -> str:
 
 def _exploitation(result: GateResult) -> str:
     """Say how far chosen plans stand lower among others in truth than in the model."""
-    found, diagnosis = result.exploitation, result.diagnosis
-    if found is None or diagnosis is None:
+    interval, diagnosis = result.exploitation, result.diagnosis
+    if interval is None or diagnosis is None:
         return ""
     episodes = len(diagnosis.episodes)
-    return f"{with_ends(found)} of a score promised and not kept, {episodes} episodes"
+    return f"{with_ends(interval)} of a score promised and not kept, {episodes} episodes"
 
 
 def _power(result: GateResult) -> str:

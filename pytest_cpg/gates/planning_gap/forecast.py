@@ -42,18 +42,18 @@ def forecast(
     Gaps are found with a chance of 80 %. Episodes that find one are told of gates of one size, as
     far as the oracle's rate leaves room for it.
     """
-    known = read_cost(Cost, cost)
-    found = _oracle_rate(known, accepted)
-    rate = _UNKNOWN_RATE if found is None else found
+    last = read_cost(Cost, cost)
+    oracle_rate = _oracle_rate(last, accepted)
+    rate = _UNKNOWN_RATE if oracle_rate is None else oracle_rate
     detectable, paired = _detectable(design, criteria, rate)
-    seconds, may_stop = _seconds(design, known), criteria.stop != "fixed"
+    seconds, may_stop = _seconds(design, last), criteria.stop != "fixed"
     needed = {f"n@{gap:g}": _needed(design, criteria, rate, gap) for gap in _WANTED_GAPS}
     notes = [
         f"finds: the smallest drop that fails the gate {POWER * 5:.0f} times in 5; paired: if half "
         f"of the starts decide for both arms and a paired interval judges",
         "n@0.2: the starts that find a drop of 0.2 as often",
     ]
-    if found is None:
+    if oracle_rate is None:
         notes.append(
             f"?: not run here yet; assumed to be {rate:.2f}, where drops are hardest to find"
         )
@@ -65,7 +65,7 @@ def forecast(
     return ForecastLine(
         cells={
             "starts": f"{'<=' * may_stop}{design.episodes}",
-            "oracle": f"{rate:.2f}{'?' * (found is None)}",
+            "oracle": f"{rate:.2f}{'?' * (oracle_rate is None)}",
             "finds": "-" if detectable is None else found_drop(detectable),
             "paired": "-" if paired is None else found_drop(paired),
             **{name: "-" if n is None else str(n) for name, n in needed.items()},
@@ -117,7 +117,7 @@ def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None
         return _seen_by_raw_rates(rate, result.learned.episodes, result.tolerance)
     # A gap within the margin may be as sure as one above 0, and is then no bottleneck.
     power = POWER + (0.0 if result.margin is None else (1 - result.interval.level) / 2)
-    found = detectable_gap(
+    drop = detectable_gap(
         rate,
         result.max_episodes or result.learned.episodes,
         power=power,
@@ -126,7 +126,7 @@ def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None
         # Of a boundary this is the last look alone, which finds nearly what all of them do.
         level=level_of_last_look(result),
     )
-    return found if found is None else max(found, result.margin or 0.0)
+    return drop if drop is None else max(drop, result.margin or 0.0)
 
 
 def _seen_by_raw_rates(rate: float, episodes: int, tolerance: float) -> float | None:

@@ -157,11 +157,11 @@ def spec_of(asked: Asked) -> Spec:
     )
 
 
-def _margin(given: Any, metric: Metric) -> float | None:
-    if given is None:
+def _margin(margin: Any, metric: Metric) -> float | None:
+    if margin is None:
         return None
     try:
-        return between(0, 1 if metric == "success" else float("inf"))(given)
+        return between(0, 1 if metric == "success" else float("inf"))(margin)
     except ArgumentTypeError as error:
         raise ValueError(f"margin: {error}") from None
 
@@ -274,7 +274,7 @@ class PlanningGap:
         )
         if not spec.is_diagnosed(result):
             return result
-        found = diagnose(
+        diagnosis = diagnose(
             design,
             oracle=oracle,
             learned=model,
@@ -282,12 +282,12 @@ class PlanningGap:
             training_data=run.given["training_data"],
             progress=run.stage,
         )
-        result = replace(result, diagnosis=found)
+        result = replace(result, diagnosis=diagnosis)
         # Of a diagnosis that was broken off there is nothing to ask again.
-        if not found.decisions:
+        if not diagnosis.decisions:
             return result
         exploited = exploitation_of(
-            design, found.episodes, oracle=oracle, learned=model, progress=run.progress
+            design, diagnosis.episodes, oracle=oracle, learned=model, progress=run.progress
         )
         return replace(result, exploitation=exploited)
 
@@ -340,7 +340,7 @@ class PlanningGap:
         """Return the episodes that only the oracle solved; those that it solved soon show most."""
         episodes, loss = result.lost_episodes, Loss.of(result)
         steps = dict(zip(episodes, loss.oracle_steps, strict=True))
-        return Lost(episodes, loss, tuple(sorted(episodes, key=lambda one: steps[one])))
+        return Lost(episodes, loss, tuple(sorted(episodes, key=lambda episode: steps[episode])))
 
     def lost_by_breaking(self, spec: Spec, model: Any, run: Run, *, episode: int) -> Lost:
         """Return the episode in which a model broke."""
@@ -367,11 +367,13 @@ class PlanningGap:
                 metric=then.design.metric,
                 episodes=most,
             )
-        found = replay(
+        replayed = replay(
             design,
             oracle=run.given["oracle_dynamics"],
             learned=model,
             episodes=episodes,
             progress=run.stage,
         )
-        return found if then is None else replace(found, changed=then.changes(found, model))
+        return (
+            replayed if then is None else replace(replayed, changed=then.changes(replayed, model))
+        )

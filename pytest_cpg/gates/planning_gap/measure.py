@@ -81,7 +81,7 @@ def measure_gap(
             swapped = (*models["learned"].swapped, "policy")
             models["learned"] = replace(models["learned"], swapped=swapped)
         _warn_of_loops(models["learned"], design)
-        given = {"oracle": oracle, "learned": learned, "rescored": Rescored(learned)}
+        components = {"oracle": oracle, "learned": learned, "rescored": Rescored(learned)}
         rescored = models["learned"].rescored
         # Beside a surrogate it would not tell what the score loses.
         if rescored is not None and isinstance(oracle, OracleDynamics):
@@ -90,7 +90,7 @@ def measure_gap(
             runs = ArmRuns(
                 design,
                 starts,
-                given,
+                components,
                 models,
                 progress=progress,
                 execution=execution or Execution(),
@@ -187,22 +187,22 @@ def gate_result(
 
     ``models`` are those of oracle and learned, ``weighed`` what looks said of learned and chance.
     """
-    interval, found = weighed["learned"]
+    interval, verdict = weighed["learned"]
     in_place = None if criteria.is_smoke else weighed["chance"].weighed.verdict
     if is_too_weak(oracle, criteria.min_oracle):
-        found = Weighed(Verdict.PLANNER_BOTTLENECK, f"min_oracle={criteria.min_oracle:g}")
+        verdict = Weighed(Verdict.PLANNER_BOTTLENECK, f"min_oracle={criteria.min_oracle:g}")
     if criteria.is_aa:
-        found = Weighed(Verdict.INCONCLUSIVE, "nothing: this is an A/A check")
+        verdict = Weighed(Verdict.INCONCLUSIVE, "nothing: this is an A/A check")
     if criteria.is_smoke:
-        found = Weighed(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
+        verdict = Weighed(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
     beside = criteria.interval if criteria.interval in PAIRED_METHODS else "bonett-price"
     paired = gap_interval(beside, oracle, learned, level=criteria.gap_level(design))
     if design.metric == "success" and criteria.stop == "fixed" and criteria.interval == beside:
         paired = interval
     return GateResult(
-        verdict=found.verdict,
-        evidence=found.evidence,
-        is_weak=found.is_weak,
+        verdict=verdict.verdict,
+        evidence=verdict.evidence,
+        is_weak=verdict.is_weak,
         chance_verdict=in_place,
         interval=interval,
         paired_interval=paired,

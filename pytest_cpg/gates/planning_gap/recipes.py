@@ -27,17 +27,17 @@ def differences(members: Mapping[str, GateResult]) -> list[str]:
     or metric are no samples of the same quantity.
     """
     first, *others = members.values()
-    found: dict[str, None] = {}
+    clauses: dict[str, None] = {}
     for other in others:
         changed = first.design.changes(other.design)
-        found.update(dict.fromkeys(changed))
+        clauses.update(dict.fromkeys(changed))
         for name in ("margin", "tolerance"):
             then, now = getattr(first, name), getattr(other, name)
             if then != now:
-                found[f"{name} {then} -> {now}"] = None
+                clauses[f"{name} {then} -> {now}"] = None
         if first.interval.level != other.interval.level:
-            found[f"level {first.interval.level:g} -> {other.interval.level:g}"] = None
-    return list(found)
+            clauses[f"level {first.interval.level:g} -> {other.interval.level:g}"] = None
+    return list(clauses)
 
 
 def judge_recipe(members: Mapping[str, GateResult]) -> Recipe:
@@ -89,17 +89,17 @@ def _weighed(result: GateResult, interval: Interval) -> Weighed:
 
 def recipe_findings(compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:
     """Return a statement about every recipe of which a checkpoint was measured."""
-    found = []
+    findings = []
     for group in dict.fromkeys(one.result.group for one in compared if one.result.group):
         members = [one for one in compared if one.result.group == group]
         gates = {gate for gate, named in groups.items() if named == group}
         absent = len(gates - {one.gate for one in members})
-        found.append(_recipe_finding(f"recipe {group}: ", members, absent))
-    return found
+        findings.append(_recipe_finding(f"recipe {group}: ", members, absent))
+    return findings
 
 
 def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Finding:
-    results = {one.name: one.result for one in members}
+    results = {member.name: member.result for member in members}
     checkpoints = ", ".join(map(_arms, results.values()))
     differing = differences(results)
     if differing:
@@ -123,10 +123,12 @@ def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Find
     strictest = _accepted(members)
     is_worse = _is_worse(judged.verdict, strictest)
     # What fails without the checkpoints that are expected to is no fault of theirs.
-    others = [one for one in members if not one.is_excused]
+    others = [member for member in members if not member.is_excused]
     is_expected = len(others) < len(members) and not (
         len(others) > 1
-        and _is_worse(judge_recipe({one.name: one.result for one in others}).verdict, strictest)
+        and _is_worse(
+            judge_recipe({member.name: member.result for member in others}).verdict, strictest
+        )
     )
     beside = f"; worse than {strictest}{', as expected' * is_expected}" if is_worse else ""
     return Finding(
@@ -143,7 +145,7 @@ def _accepted(members: Sequence[Compared]) -> Verdict:
     A recipe whose checkpoints do not settle it informs: proof takes more checkpoints than most
     have, whatever each of them has proven by itself.
     """
-    accepted = [Verdict(one.max_verdict.label) for one in members]
+    accepted = [Verdict(member.max_verdict.label) for member in members]
     strictest = min(accepted, key=lambda verdict: verdict.severity)
     return max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)
 

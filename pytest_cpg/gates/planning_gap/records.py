@@ -147,8 +147,8 @@ class BaselineGate:
         Raises ValueError when a value is missing, unknown or impossible, or does not fit the
         others.
         """
-        kept = {name: value for name, value in values.items() if name not in _DERIVED}
-        read = decode(cls, kept)
+        fields = {name: value for name, value in values.items() if name not in _DERIVED}
+        read = decode(cls, fields)
         # Nothing that was edited by hand is dropped or contradicts the rest.
         _check_equal(values, encode(read))
         return read
@@ -236,17 +236,17 @@ class Loss:
 
         Raises ValueError when a value is missing, unknown or impossible.
         """
-        found = decode(cls, dict(values))
-        if len(found.oracle_steps) != len(episodes):
+        loss = decode(cls, dict(values))
+        if len(loss.oracle_steps) != len(episodes):
             raise ValueError(
-                f"need as many oracle_steps as episodes, got {len(found.oracle_steps)} and "
+                f"need as many oracle_steps as episodes, got {len(loss.oracle_steps)} and "
                 f"{len(episodes)}"
             )
-        return found
+        return loss
 
-    def changes(self, found: Replay, learned: Any) -> tuple[str, ...]:
+    def changes(self, replay: Replay, learned: Any) -> tuple[str, ...]:
         """Say what is not as it was when the episodes were lost."""
-        then, now = self.design, found.design
+        then, now = self.design, replay.design
         pairs = [
             *((name, getattr(then, name), getattr(now, name)) for name in _SHARED),
             ("versions", _joined(then.versions), _joined(now.versions)),
@@ -260,4 +260,4 @@ class Loss:
 
 
 def _joined(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {found}" for name, found in sorted(versions.items()))
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))

@@ -82,8 +82,8 @@ def _sees_nothing(result: GateResult) -> bool:
 
 def _is_equal(result: GateResult) -> bool:
     of_success = result.design.metric == "success"
-    found = result.gap if of_success else result.interval.estimate
-    return result.margin is None and found == 0
+    gap = result.gap if of_success else result.interval.estimate
+    return result.margin is None and gap == 0
 
 
 def _most(result: GateResult) -> int:

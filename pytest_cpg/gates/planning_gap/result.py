@@ -295,10 +295,10 @@ class GateResult:
                 f"this result has schema {schema!r}, and this pytest-cpg reads up to {SCHEMA}. "
                 f"Read it with the pytest-cpg that wrote it, or upgrade: pip install -U pytest-cpg"
             )
-        known = {name: value for name, value in values.items() if name not in ("schema", "gap")}
+        fields = {name: value for name, value in values.items() if name not in ("schema", "gap")}
         # Newcombe's interval was cut: of its results, what a page works out anew takes the likest.
-        is_cut = known.get("method") == "newcombe-paired"
-        return known | {"method": "bonett-price"} if is_cut else known
+        is_cut = fields.get("method") == "newcombe-paired"
+        return fields | {"method": "bonett-price"} if is_cut else fields
 
     def to_json(self) -> str:
         """Return one line of JSON that `from_json` reads back."""

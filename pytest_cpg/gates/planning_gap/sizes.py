@@ -13,15 +13,15 @@ from pytest_cpg.stats.sequential import look_sizes, paired_statistic, wang_tsiat
 MOST_SEQUENTIAL, _QUICK = 1000, 150
 
 
-def interval_of(given: str, family_size: int, *, has_margin: bool) -> str:
+def interval_of(interval: str, family_size: int, *, has_margin: bool) -> str:
     """Return the method meant by "auto", for gates that judge successes.
 
     At the levels of a family, Agresti and Caffo's interval excludes 0 up to 2.6 times as often as
     it should, and it proves a margin that is the gap up to 3.4 times as often (docs/statistics.md).
     Tango's does neither.
     """
-    if given != "auto":
-        return given
+    if interval != "auto":
+        return interval
     return "tango" if has_margin or family_size > 1 else "agresti-caffo"
 
 

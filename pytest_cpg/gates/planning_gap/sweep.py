@@ -128,8 +128,10 @@ class Sweep:
     def _conclusions(self) -> list[str]:
         if self.over != "horizon":
             return []
-        found = ", ".join(f"{arm} {self.effective_horizon(arm)}" for arm in ("oracle", "learned"))
-        return [f"effective horizon (smallest within {_TOLERANCE:g} of the best rate): {found}"]
+        horizons = ", ".join(
+            f"{arm} {self.effective_horizon(arm)}" for arm in ("oracle", "learned")
+        )
+        return [f"effective horizon (smallest within {_TOLERANCE:g} of the best rate): {horizons}"]
 
     def _lines(self) -> Iterator[str]:
         first = next(iter(self.rows[0].arms.values()))
@@ -188,7 +190,7 @@ def sweep_settings(
     WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
     ``settings`` are those of ``"perturbation"``, ``"horizon"`` and ``"budget"``, for one of them.
     """
-    over, asked = _asked(settings)
+    over, values = _asked(settings)
     if design.metric == "return":
         raise CpgError(
             'a sweep tells success rates, and this gate is judged by metric="return". Write '
@@ -202,13 +204,13 @@ def sweep_settings(
             f"sweep(perturbations=[..., {design.perturbation.name!r}])."
         )
     criteria = replace(criteria, stop="fixed")
-    designs = _designs(design, over, asked)
+    designs = _designs(design, over, values)
     if over == "horizon":
         _check_horizon(design, learned)
     runs = {}
-    for name, one in designs.items():
+    for name, setting in designs.items():
         result = measure_gap(
-            one,
+            setting,
             criteria,
             oracle=oracle,
             learned=learned,
@@ -218,43 +220,43 @@ def sweep_settings(
         runs[name] = {arm.name: arm for arm in result.arms}
     if over == "budget":
         (arms,) = runs.values()
-        rows = [_row(design, criteria, str(steps), arms, steps) for steps in asked]
+        rows = [_row(design, criteria, str(steps), arms, steps) for steps in values]
     else:
         budget = int(design.task.budget)
         rows = [_row(design, criteria, name, arms, budget) for name, arms in runs.items()]
-    own = design.perturbation
+    perturbation = design.perturbation
     return Sweep(
         over=over,
         rows=tuple(rows),
         task=str(design.task.name),
         planner=repr(design.planner),
-        perturbation="" if own is None or over == "perturbation" else own.name,
+        perturbation="" if perturbation is None or over == "perturbation" else perturbation.name,
     )
 
 
 def _asked(settings: Mapping[str, Iterable[Any]]) -> tuple[str, list[Any]]:
     """Return what is swept over and its settings, each once."""
     listed = {over: _listed(over, values) for over, values in settings.items()}
-    given = {over: values for over, values in listed.items() if values}
-    if len(given) != 1:
+    chosen = {over: values for over, values in listed.items() if values}
+    if len(chosen) != 1:
         raise CpgError(
-            f"a sweep is over one thing, got {' and '.join(given) or 'nothing'}. Write "
+            f"a sweep is over one thing, got {' and '.join(chosen) or 'nothing'}. Write "
             f'sweep(learned=..., perturbations=["none", "drop-next-5"]), or horizons= or budgets=.'
         )
-    ((over, asked),) = given.items()
+    ((over, settings_of_one),) = chosen.items()
     try:
         if over == "perturbation":
-            asked = [parse_perturbation(one) for one in asked]
+            settings_of_one = [parse_perturbation(setting) for setting in settings_of_one]
     except ValueError as error:
         raise CpgError(f"perturbation: {error}") from None
-    names = [name_of(one) for one in asked]
+    names = [name_of(setting) for setting in settings_of_one]
     for name in names:
         if names.count(name) > 1:
             raise CpgError(f"the sweep has the {over} {name} twice. Leave one of them out.")
-    for one in asked if over != "perturbation" else ():
-        if isinstance(one, bool) or not isinstance(one, Integral) or one < 1:
-            raise CpgError(f"{over}: need a whole number of at least 1, got {one!r}")
-    return over, asked
+    for setting in settings_of_one if over != "perturbation" else ():
+        if isinstance(setting, bool) or not isinstance(setting, Integral) or setting < 1:
+            raise CpgError(f"{over}: need a whole number of at least 1, got {setting!r}")
+    return over, settings_of_one
 
 
 def _listed(over: str, values: Any) -> list[Any]:
@@ -267,12 +269,12 @@ def _listed(over: str, values: Any) -> list[Any]:
     )
 
 
-def _designs(design: Design, over: str, asked: Sequence[Any]) -> dict[str, Design]:
+def _designs(design: Design, over: str, values: Sequence[Any]) -> dict[str, Design]:
     """Return what is to be run, by name: for budgets it is one run."""
     if over == "perturbation":
-        return {name_of(one): replace(design, perturbation=one) for one in asked}
+        return {name_of(value): replace(design, perturbation=value) for value in values}
     if over == "budget":
-        longest, budget = max(asked), int(design.task.budget)
+        longest, budget = max(values), int(design.task.budget)
         if has(design.task, LeastReturn):
             raise CpgError(
                 "budget: with least_return an episode succeeds at its end, whose return a shorter "
@@ -286,7 +288,8 @@ def _designs(design: Design, over: str, asked: Sequence[Any]) -> dict[str, Desig
         return {f"budget {budget}": design}
     try:
         planners = {
-            str(one): replaced("planner", design.planner, "horizon", int(one)) for one in asked
+            str(value): replaced("planner", design.planner, "horizon", int(value))
+            for value in values
         }
     except ValueError as error:
         raise CpgError(str(error)) from None

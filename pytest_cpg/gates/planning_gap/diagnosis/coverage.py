@@ -82,24 +82,24 @@ class TrainingStates:
 
         places = np.linspace(0, len(observations) - 1, min(len(observations), MOST_ROWS))
         rows = places.round().astype(np.intp)
-        kept = observations[rows]
+        rows_kept = observations[rows]
         self.transitions = None if transitions is None else _rows_of(transitions, rows)
-        self.centre, deviations = kept.mean(axis=0), kept.std(axis=0)
+        self.centre, deviations = rows_kept.mean(axis=0), rows_kept.std(axis=0)
         # What never changed in training is outside as soon as it does, in its own unit.
         self.scale = np.where(deviations > 0, deviations, 1.0)
-        kept = (kept - self.centre) / self.scale
-        self._distances = np.empty(len(kept))
-        for part in np.array_split(np.arange(len(kept)), _PARTS):
-            others = cKDTree(np.delete(kept, part, axis=0))
-            self._distances[part] = others.query(kept[part], k=[NEIGHBOURS])[0][:, 0]
+        rows_kept = (rows_kept - self.centre) / self.scale
+        self._distances = np.empty(len(rows_kept))
+        for part in np.array_split(np.arange(len(rows_kept)), _PARTS):
+            others = cKDTree(np.delete(rows_kept, part, axis=0))
+            self._distances[part] = others.query(rows_kept[part], k=[NEIGHBOURS])[0][:, 0]
         self.threshold = float(np.percentile(self._distances, PERCENTILE))
-        self._tree = cKDTree(kept)
+        self._tree = cKDTree(rows_kept)
 
     def distances(self, observations: FloatArray) -> FloatArray:
         """Return distances of observations [..., O], as multiples of the threshold."""
         flat = (observations.reshape(-1, len(self.scale)) - self.centre) / self.scale
-        found = self._tree.query(flat, k=[NEIGHBOURS])[0][:, 0]
-        return self._relative(found).reshape(observations.shape[:-1])
+        nearest = self._tree.query(flat, k=[NEIGHBOURS])[0][:, 0]
+        return self._relative(nearest).reshape(observations.shape[:-1])
 
     def coverage(self, planned: FloatArray, episodes: IntArray) -> Coverage:
         """Return how planned observations [P, O] of these episodes [P] lie to the training data."""
@@ -116,17 +116,17 @@ class TrainingStates:
         return distances / self.threshold
 
 
-def read_training_data(given: Any, *, size: int, action_size: int) -> TrainingStates | str:
+def read_training_data(data: Any, *, size: int, action_size: int) -> TrainingStates | str:
     """Return training data that a fixture gave, or why nothing can be checked by it.
 
     It gives `Transitions`, an array of observations [T, O], or the path of a ``.npy`` file, or of
     an ``.npz`` with the key ``observations``, and beside it ``actions`` and ``next_observations``
     where it holds transitions.
     """
-    if given is None:
+    if data is None:
         return "return the data it was trained on from a training_data fixture"
     try:
-        parts = _parts_of(given)
+        parts = _parts_of(data)
     except CpgError as error:
         return str(error)
     sizes = {"observations": size, "actions": action_size, "next_observations": size}
@@ -159,39 +159,39 @@ def _rows_of(transitions: Transitions, rows: IntArray) -> Transitions:
     )
 
 
-def _parts_of(given: Any) -> dict[str, Array]:
+def _parts_of(data: Any) -> dict[str, Array]:
     """Return arrays that were given or read, by name; nothing is unpickled."""
-    if isinstance(given, Transitions):
-        return {name: getattr(given, name) for name in _OF_TRANSITIONS}
-    if not isinstance(given, str | os.PathLike):
-        if not hasattr(given, "__array__") and not isinstance(given, list | tuple):
+    if isinstance(data, Transitions):
+        return {name: getattr(data, name) for name in _OF_TRANSITIONS}
+    if not isinstance(data, str | os.PathLike):
+        if not hasattr(data, "__array__") and not isinstance(data, list | tuple):
             raise CpgError(
-                f"training_data is a {type(given).__name__}: return an array or a path, or "
+                f"training_data is a {type(data).__name__}: return an array or a path, or "
                 f"Transitions"
             )
         try:
-            return {"observations": np.asarray(given)}
+            return {"observations": np.asarray(data)}
         except (TypeError, ValueError, RuntimeError) as error:
             raise CpgError(f"training_data is no array: {error}") from None
-    path = Path(given)
+    path = Path(data)
     try:
         check_unpacked_size(path)
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {"observations": found}
-        with found:
-            if "observations" not in found.files:
+        content = np.load(path, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return {"observations": content}
+        with content:
+            if "observations" not in content.files:
                 raise CpgError(
                     f"training_data {path} has no array named observations, only "
-                    f"{', '.join(found.files) or 'none at all'}"
+                    f"{', '.join(content.files) or 'none at all'}"
                 )
-            is_whole = set(_OF_TRANSITIONS) <= set(found.files)
+            is_whole = set(_OF_TRANSITIONS) <= set(content.files)
             names = _OF_TRANSITIONS if is_whole else _OF_TRANSITIONS[:1]
-            return {name: np.asarray(found[name]) for name in names}
+            return {name: np.asarray(content[name]) for name in names}
     except CpgError:
         raise
     # What is in a file may be wrong in any way, and its header may ask for any memory.
     except Exception as error:
-        known = path.suffix in ("", ".npy", ".npz")
-        cure = "" if known else f". Write numpy.save({path.stem + '.npy'!r}, observations)"
+        is_ours = path.suffix in ("", ".npy", ".npz")
+        cure = "" if is_ours else f". Write numpy.save({path.stem + '.npy'!r}, observations)"
         raise CpgError(f"training_data {path} cannot be read: {error}{cure}") from None

@@ -64,12 +64,12 @@ def regrets(evidence: Evidence, scores: FloatArray) -> FloatArray:
     is_best = liked == liked.min(axis=1, keepdims=True)
     chosen = (values * is_best).sum(axis=1) / is_best.sum(axis=1)
     best = values.min(axis=1)
-    found = []
-    for one in np.unique(episodes):
-        rows = episodes == one
+    shares = []
+    for episode in np.unique(episodes):
+        rows = episodes == episode
         loss, chance = (chosen - best)[rows].sum(), (values.mean(axis=1) - best)[rows].sum()
-        found.append(loss / chance if chance > 0 else np.nan)
-    return np.array(found)
+        shares.append(loss / chance if chance > 0 else np.nan)
+    return np.array(shares)
 
 
 def of_plans(scores: FloatArray, evidence: Evidence) -> FloatArray:
@@ -100,13 +100,13 @@ def over_episodes(values: FloatArray) -> Interval | None:
 
     None if fewer than three have one, or if they are so large that nothing finite bounds them.
     """
-    known = values[np.isfinite(values)]
-    n = len(known)
+    finite = values[np.isfinite(values)]
+    n = len(finite)
     if n < FEWEST_EPISODES:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(known.mean())
-        error = float(known.std(ddof=1)) / math.sqrt(n)
+        mean = float(finite.mean())
+        error = float(finite.std(ddof=1)) / math.sqrt(n)
     half = student_critical_value(LEVEL, freedom=n - 1) * error
     # A report is JSON, which has no word for infinity.
     if not (math.isfinite(mean - half) and math.isfinite(mean + half)):
@@ -123,7 +123,7 @@ def over_episodes(values: FloatArray) -> Interval | None:
 def per_episode(values: FloatArray, episodes: IntArray, *, by_mean: bool = False) -> FloatArray:
     """Return one number for each episode: the median of its own, or their mean."""
     of = mean if by_mean else median
-    return np.array([of(values[episodes == one].ravel()) for one in np.unique(episodes)])
+    return np.array([of(values[episodes == episode].ravel()) for episode in np.unique(episodes)])
 
 
 def kendall_taus(first: FloatArray, second: FloatArray) -> FloatArray:

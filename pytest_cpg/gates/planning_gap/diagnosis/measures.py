@@ -179,12 +179,14 @@ def _promises(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
 
     Both are the model's own where it has one.
     """
-    own = evidence.predicted[:, LEARNED], evidence.kept[:, LEARNED]
+    scores_of_model = evidence.predicted[:, LEARNED], evidence.kept[:, LEARNED]
     if evidence.objective == "best":
-        at = own[0].argmin(axis=1)[:, None]
-        promised, kept = (np.take_along_axis(scores, at, axis=1)[:, 0] for scores in own)
+        at = scores_of_model[0].argmin(axis=1)[:, None]
+        promised, kept = (
+            np.take_along_axis(scores, at, axis=1)[:, 0] for scores in scores_of_model
+        )
         return promised, kept
-    promised, kept = (of_plans(scores[:, None], evidence)[:, 0] for scores in own)
+    promised, kept = (of_plans(scores[:, None], evidence)[:, 0] for scores in scores_of_model)
     return promised, kept
 
 

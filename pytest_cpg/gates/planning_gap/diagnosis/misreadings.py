@@ -27,10 +27,10 @@ from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.planning_gap.diagnosis.losses import LEAST_REGRET
 from pytest_cpg.gates.planning_gap.diagnosis.readings import Readings
 from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
-    Asked,
+    AskedModel,
     Step,
     TrueSteps,
-    asked_of,
+    asked_model,
     centred,
     error,
     true_steps_at,
@@ -107,11 +107,11 @@ def _misread(
 ) -> Misreading | None:
     places = _evenly(decisions, np.arange(len(decisions.rows)))
     decisions = _within(trained, design.task, decisions)
-    steps, known = true_steps_at(design, decisions, trained)
-    asked = asked_of(learned, decisions.latents[known], steps.observations)
-    if asked is None or len(known) < _FEWEST:
+    steps, rows = true_steps_at(design, decisions, trained)
+    model = asked_model(learned, decisions.latents[rows], steps.observations)
+    if model is None or len(rows) < _FEWEST:
         return None
-    readings = Readings(steps, asked)
+    readings = Readings(steps, model)
     if not _is_off(readings.answers, steps):
         return None
     reading = _clear_one(readings)
@@ -122,8 +122,8 @@ def _misread(
         return None
     # Where states are rated, and not what is observed of them, predictions are not.
     if has(design.task, StateScore):
-        return _worded(reading, steps, asked, regrets=None) if is_clear else None
-    asked_there = asked_of(learned, places.latents, design.task.observe(places.states))
+        return _worded(reading, steps, model, regrets=None) if is_clear else None
+    asked_there = asked_model(learned, places.latents, design.task.observe(places.states))
     if asked_there is None:
         return None
     random = RandomPlans(design, places)
@@ -137,14 +137,14 @@ def _misread(
         return None
     if learned.rates and is_decisive:
         # What is read rightly may still be rated wrongly.
-        is_rated = asked.takes_observations and decisions.latents.shape[1] == len(steps.mean)
+        is_rated = model.takes_observations and decisions.latents.shape[1] == len(steps.mean)
         choices = (
             _choices(random, asked_there, reading, learned.score)
             if is_rated
             else choices._replace(read=None)
         )
         is_decisive = choices.are_mended(_MOST_LEFT)
-    return _worded(reading, steps, asked, regrets=choices[:2] if is_decisive else None)
+    return _worded(reading, steps, model, regrets=choices[:2] if is_decisive else None)
 
 
 def _within(trained: TrainingStates | str, task: Task, decisions: Decisions) -> Decisions:
@@ -167,22 +167,22 @@ def _evenly(decisions: Decisions, rows: IntArray) -> Decisions:
 
 def _choices(
     random: RandomPlans,
-    asked: Asked,
+    model: AskedModel,
     reading: Reading,
     score: Callable[[FloatArray], FloatArray],
 ) -> _Choices:
     """Return what choices lose by a score of what is observed, with and without a reading."""
 
     def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
-        return asked.answers(random.rows, actions[:, None], observations)[:, 0]
+        return model.answers(random.rows, actions[:, None], observations)[:, 0]
 
     def decoded(observations: FloatArray, plans: FloatArray) -> FloatArray:
         del observations
-        return asked.answers(random.rows, plans)
+        return model.answers(random.rows, plans)
 
     def predicted(way: Callable[[Step], Step]) -> FloatArray:
         # Step by step where it can be: what is wrong along a plan alone is no misread step.
-        if asked.takes_observations:
+        if model.takes_observations:
             return random.followed(way(step))
         return way(decoded)(random.plans, random.plans)
 
@@ -238,7 +238,11 @@ def _is_shown(reading: Reading, *, better: float = _BETTER) -> bool:
 
 
 def _worded(
-    reading: Reading, steps: TrueSteps, asked: Asked, *, regrets: tuple[float, float | None] | None
+    reading: Reading,
+    steps: TrueSteps,
+    model: AskedModel,
+    *,
+    regrets: tuple[float, float | None] | None,
 ) -> Misreading:
     """Return a reading in words.
 
@@ -249,22 +253,22 @@ def _worded(
     often = f"{times:.0f}" if times < _MOST_TIMES else f"more than {_MOST_TIMES}"
     count = int(steps.moves.sum())
     claim = reading.claim.format(fits=f"fits {count} true steps {often} times better")
-    said = [f"{claim}: {reading.meaning}."]
+    sentences = [f"{claim}: {reading.meaning}."]
     as_is, read = regrets or (0.0, None)
     if read is not None:
-        said.append(
+        sentences.append(
             f"Read so, its choices lose {100 * read:.0f} % of what a random plan loses, not "
             f"{100 * as_is:.0f} %."
         )
         if read > as_is / 2:
-            said.append("The rest is another fault.")
-    told = [reading.advice]
-    if not asked.takes_observations:
-        told.append("Here `model(o, a)` is what is decoded after one action.")
+            sentences.append("The rest is another fault.")
+    advice = [reading.advice]
+    if not model.takes_observations:
+        advice.append("Here `model(o, a)` is what is decoded after one action.")
     return Misreading(
         name=reading.name,
-        summary=" ".join(said),
-        recommendation=" ".join(told),
+        summary=" ".join(sentences),
+        recommendation=" ".join(advice),
         is_decisive=regrets is not None,
     )
 
@@ -330,7 +334,7 @@ class RandomPlans:
         self, observations: FloatArray, score: Callable[[FloatArray], FloatArray]
     ) -> FloatArray:
         """Return what plans cost [N, K] by what is observed along them [B, H, O]."""
-        known = np.asarray(np.isfinite(observations).all(axis=-1))
-        scores = score(np.where(known[..., None], observations, 0.0))
-        scores = np.where(known, scores, np.inf).reshape(-1, _PLANS, self.plans.shape[1])
+        is_finite = np.asarray(np.isfinite(observations).all(axis=-1))
+        scores = score(np.where(is_finite[..., None], observations, 0.0))
+        scores = np.where(is_finite, scores, np.inf).reshape(-1, _PLANS, self.plans.shape[1])
         return rate(scores, self._remaining, objective=self._objective)[0]

@@ -20,9 +20,9 @@ from pytest_cpg.gates.planning_gap.diagnosis.losses import LEVEL, over_episodes,
 from pytest_cpg.gates.planning_gap.diagnosis.measures import CONTRAST
 from pytest_cpg.gates.planning_gap.diagnosis.repairs import WINDOW_ERROR
 from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
-    Asked,
+    AskedModel,
     actions_to_try,
-    asked_of,
+    asked_model,
     centred,
 )
 from pytest_cpg.stats.ratios import fieller_interval
@@ -92,8 +92,8 @@ def one_step_of(
 
     None where its answers cannot be compared with observations. ``trained`` is as of `evidence_of`.
     """
-    lead, rows, asked = _steps_of(design, learned, decisions)
-    if asked is None or len(rows) < _FEWEST or not np.isfinite(lead.unit).any():
+    lead, rows, model = _steps_of(design, learned, decisions)
+    if model is None or len(rows) < _FEWEST or not np.isfinite(lead.unit).any():
         return None
     episodes, errors = decisions.episodes[rows], _errors(lead.answers, lead.after, lead.unit)
     transitions = None if isinstance(trained, str) else trained.transitions
@@ -105,19 +105,19 @@ def one_step_of(
         # Outside of its data a network is wrong in any way.
         inside = np.flatnonzero(trained.distances(wide.begun) <= 1)
         wide = wide.take(inside) if len(inside) >= 2 * _FEWEST else wide
-    found = OneStep(
+    one_step = OneStep(
         error=over_episodes(per_episode(errors, episodes)),
         term=term_of(wide),
         right=_right(lead, errors, design.task.actions.idle),
-        lacks_transitions=transitions is None and asked.takes_observations,
+        lacks_transitions=transitions is None and model.takes_observations,
     )
-    if transitions is None or not asked.takes_observations:
-        return found
-    near = per_episode(_errors_beside(asked, lead, transitions), episodes)
+    if transitions is None or not model.takes_observations:
+        return one_step
+    near = per_episode(_errors_beside(model, lead, transitions), episodes)
     learnt = over_episodes(near)
     is_off = learnt is not None and learnt.low > 0
     return replace(
-        found,
+        one_step,
         trained=learnt,
         ratio=fieller_interval(per_episode(errors, episodes), near, level=LEVEL)
         if is_off
@@ -127,7 +127,7 @@ def one_step_of(
 
 def _steps_of(
     design: Design, learned: BoundModel, decisions: Decisions
-) -> tuple[Steps, IntArray, Asked | None]:
+) -> tuple[Steps, IntArray, AskedModel | None]:
     """Return steps from decisions, which of these they are from, and how the model is asked.
 
     Steps from where truth or answer are no numbers are left out.
@@ -136,20 +136,20 @@ def _steps_of(
     begun = np.asarray(task.observe(states), dtype=np.float64)
     actions = actions_to_try(task, decisions.streams(design.seed, Purpose.ACTIONS))
     count, tried = actions.shape[:2]
-    asked = asked_of(learned, decisions.latents, begun)
+    model = asked_model(learned, decisions.latents, begun)
     every = np.repeat(np.arange(count), tried)
     plans = actions.reshape(len(every), 1, -1)
     after = np.asarray(task.observe(task.step(states[every], plans[:, 0])), dtype=np.float64)
     answers, idle = np.full_like(after, np.nan), np.full_like(begun, np.nan)
-    if asked is not None:
-        answers[:] = asked.answers(every, plans)[:, 0]
+    if model is not None:
+        answers[:] = model.answers(every, plans)[:, 0]
         still = np.tile(task.actions.idle, (count, 1, 1))
-        idle[:] = asked.answers(np.arange(count), still)[:, 0]
+        idle[:] = model.answers(np.arange(count), still)[:, 0]
     shape = (count, tried, -1)
     steps = Steps(begun, actions, after.reshape(shape), answers.reshape(shape), idle)
     is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in steps]
     rows = np.flatnonzero(np.all(is_known, axis=0))
-    return steps.take(rows), rows, asked
+    return steps.take(rows), rows, model
 
 
 def _wandered(design: Design, learned: BoundModel, decisions: Decisions) -> Decisions:
@@ -186,34 +186,34 @@ def _right(steps: Steps, errors: FloatArray, idle: FloatArray) -> float:
     return float(right[:, mixed].sum() / counts[:, mixed].sum()) if mixed.any() else 0.0
 
 
-def _errors_beside(asked: Asked, steps: Steps, transitions: Transitions) -> FloatArray:
+def _errors_beside(model: AskedModel, steps: Steps, transitions: Transitions) -> FloatArray:
     """Return the mean error of the transitions nearest to each true step, [N, J]."""
     from scipy.spatial import cKDTree
 
-    answers = asked.answers(
+    answers = model.answers(
         np.zeros(len(transitions), dtype=np.intp),
         transitions.actions[:, None],
         transitions.observations,
     )[:, 0]
     errors = _errors(answers, transitions.next_observations, steps.unit)
-    known = np.column_stack([transitions.observations, transitions.actions])
+    inputs = np.column_stack([transitions.observations, transitions.actions])
     begun = np.broadcast_to(steps.begun[:, None], steps.after.shape)
     wanted = np.concatenate([begun, steps.actions], axis=-1)
-    deviations = known.std(axis=0)
+    deviations = inputs.std(axis=0)
     scale = np.where(deviations > 0, deviations, 1.0)
-    nearest: IntArray = cKDTree(known / scale).query(wanted / scale, k=_NEIGHBOURS)[1]
+    nearest: IntArray = cKDTree(inputs / scale).query(wanted / scale, k=_NEIGHBOURS)[1]
     return np.asarray(errors[nearest].mean(axis=-1))
 
 
 def term_of(steps: Steps) -> Term | None:
     """Return the simplest term that removes most of what a model's answers are off by."""
-    found = None
+    simplest = None
     for term in terms_of(steps):
-        least = math.inf if found is None else _BETTER * max(found.left, _EXACT)
+        least = math.inf if simplest is None else _BETTER * max(simplest.left, _EXACT)
         most = _MOST_OF_MANY if term.name == "DAMPING" else MOST_LEFT
         if term.left <= most and max(term.left, _EXACT) < least:
-            found = term
-    return found
+            simplest = term
+    return simplest
 
 
 def terms_of(steps: Steps) -> list[Term]:
@@ -223,8 +223,8 @@ def terms_of(steps: Steps) -> list[Term]:
     lies on the other side: what was not learned differs from place to place, and a constant is one.
     """
     begun = np.broadcast_to(steps.begun[:, None], steps.after.shape)
-    one, unit = np.ones((*begun.shape[:2], 1)), steps.unit
-    state, pushes = (np.concatenate([part, one], axis=-1) for part in (begun, steps.actions))
+    ones, unit = np.ones((*begun.shape[:2], 1)), steps.unit
+    state, pushes = (np.concatenate([part, ones], axis=-1) for part in (begun, steps.actions))
     effect, change = steps.answers - steps.idle[:, None], steps.answers - begun
     missing = steps.after - steps.answers
     halves = _halves(steps.begun)
@@ -251,14 +251,14 @@ def terms_of(steps: Steps) -> list[Term]:
         lefts = after[is_off] / before[is_off]
         return math.sqrt(np.average(lefts, weights=counts)) if is_off.any() else 1.0
 
-    offset = weights(one)[0]
+    offset = weights(ones)[0]
     offset = np.where(np.abs(offset) > _EXACT * unit, offset, 0.0)
-    found = [
+    terms = [
         Term(
             name="OFFSET",
             claim=f"`model(o, a) + {vector(offset)}`",
             advice="constant forces, the bias of a sensor and means of the normalisation",
-            left=left(one, weights),
+            left=left(ones, weights),
         ),
         Term(
             name="GAIN",
@@ -282,7 +282,7 @@ def terms_of(steps: Steps) -> list[Term]:
     ]
     effects = [np.abs(centred(part) / unit).mean() for part in (steps.answers, steps.after)]
     if effects[0] < _MOST_BLIND * effects[1]:
-        found.append(
+        terms.append(
             Term(
                 name="DELAY",
                 claim="an effect of the action in the same step",
@@ -290,7 +290,7 @@ def terms_of(steps: Steps) -> list[Term]:
                 left=left(pushes, weights),
             )
         )
-    return found
+    return terms
 
 
 def _halves(begun: FloatArray) -> tuple[IntArray, IntArray]:

@@ -53,7 +53,7 @@ def evidence_of(
     for rows in _parts(design, decisions, bound["learned"].noise_size):
         answers.append(PlanScores(design, bound, decisions.take(rows)).answers(trained))
         progress(int(rows[-1]) + 1)
-    found: dict[str, Any] = {
+    parts: dict[str, Any] = {
         name: np.concatenate([part.found[name] for part in answers]) for name in answers[0].found
     }
     if not isinstance(trained, str):
@@ -65,7 +65,7 @@ def evidence_of(
         ("drawn", "rescored", "observed", "afresh", "distances")
     )
     return Evidence(
-        **{**missing, **found},
+        **{**missing, **parts},
         objective=objective_of(design.planner),
         remaining=design.task.budget - decisions.at,
         memory=_memory(bound["learned"]),
@@ -134,10 +134,10 @@ class PlanScores:
         # Simulators take whole rows.
         truth = np.ascontiguousarray(followed[..., :size])
         imagined = self._rolled(self._imagination, self._decisions.latents, plans)
-        found = {"actual": self._within(OracleDynamics(self._task).score(truth))}
+        scores_by_name = {"actual": self._within(OracleDynamics(self._task).score(truth))}
         moves = (plans != self._task.actions.idle).any(axis=-1)
         windows = np.arange(0, plans.shape[2], WINDOW)
-        found["is_idle"] = ~np.logical_or.reduceat(moves, windows, axis=2)
+        scores_by_name["is_idle"] = ~np.logical_or.reduceat(moves, windows, axis=2)
         # As it plans, and as the task rates what it decodes.
         rated: dict[str, Callable[[FloatArray], FloatArray]] = {"resumed": self._scored}
         if model.observe and model.rates and "decoder" not in model.swapped:
@@ -146,35 +146,37 @@ class PlanScores:
         for latents in chain([imagined], self._resumed(followed[..., size:], plans)):
             for name, rate in rated.items():
                 scores[name].append(self._within(rate(latents), horizon=plans.shape[2]))
-        found |= {name: np.stack(parts, axis=1) for name, parts in scores.items()}
+        scores_by_name |= {name: np.stack(parts, axis=1) for name, parts in scores.items()}
         if model.noise_size:
             # As the planner sees them.
             drawing = self._ask(
                 "learned", noise=self._decisions.streams(self._seed, Purpose.NOISE_OF_SCORES)
             )
             drawn = self._rolled(drawing, self._decisions.latents, plans)
-            found["drawn"] = self._within(self._scored(drawn))
+            scores_by_name["drawn"] = self._within(self._scored(drawn))
         # What is decoded of a memory tells what it remembers, and not how that is rated.
         if model.rates and not (model.update and model.swapped[1:] == ("decoder",)):
-            own = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
-            found["rescored"] = self._within(own.reshape(truth.shape[:-1]))
+            rated_by_model = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
+            scores_by_name["rescored"] = self._within(rated_by_model.reshape(truth.shape[:-1]))
         if self._afresh is not None and "observed" in rated:
             anew = self._rolled(self._afresh, self._afresh.encode(self._decisions.states), plans)
-            own = self._afresh.score(anew.reshape(-1, *anew.shape[2:])).reshape(truth.shape[:-1])
-            both = (self._within(own), self._within(self._seen(anew[..., size:])))
-            found["afresh"] = np.stack(both, axis=1)
+            rated_by_model = self._afresh.score(anew.reshape(-1, *anew.shape[2:])).reshape(
+                truth.shape[:-1]
+            )
+            both = (self._within(rated_by_model), self._within(self._seen(anew[..., size:])))
+            scores_by_name["afresh"] = np.stack(both, axis=1)
         if not isinstance(trained, str):
-            found["distances"] = self._distances(trained, truth[:, CHOSEN])
+            scores_by_name["distances"] = self._distances(trained, truth[:, CHOSEN])
         # A view would keep all of them.
-        return _Answers(found, imagined[:, LEARNED].copy())
+        return _Answers(scores_by_name, imagined[:, LEARNED].copy())
 
-    def _resumed(self, known: FloatArray, plans: FloatArray) -> Iterator[FloatArray]:
+    def _resumed(self, truth: FloatArray, plans: FloatArray) -> Iterator[FloatArray]:
         """Yield what is left of plans [N, C, H', Z], resumed from the truth; nan where it is lost.
 
         ``known`` [N, C, H, Z] is what the model makes of the truth.
         """
         for done in range(WINDOW, plans.shape[2], WINDOW):
-            begun = known[:, :, done - 1]
+            begun = truth[:, :, done - 1]
             is_known = _are_numbers(begun)[..., None]
             # A model is not asked about states that are no numbers.
             begun = np.where(is_known, begun, self._decisions.latents[:, None])
@@ -182,8 +184,8 @@ class PlanScores:
             reached = self._imagination.rollout(
                 begun.reshape(-1, begun.shape[2]), rest.reshape(-1, *rest.shape[2:])
             )
-            found = reached.reshape(*rest.shape[:3], -1)
-            yield np.where(is_known[..., None], found, np.nan)
+            latents = reached.reshape(*rest.shape[:3], -1)
+            yield np.where(is_known[..., None], latents, np.nan)
 
     def _distances(self, trained: TrainingStates, truth: FloatArray) -> FloatArray:
         """Return how far plans [N, C, H, S] lead from the training data in each window."""
@@ -215,14 +217,14 @@ class PlanScores:
         # One of the arms was never there before.
         memory: dict[str, Any] = {"memory": None} if is_warm_started(self._planner) else {}
         is_known = arm == "learned"
-        found = self._planner.plan(
+        plans = self._planner.plan(
             imagination,
             decisions.latents if is_known else imagination.encode(decisions.states),
             decisions.streams(self._seed, Purpose.PLANNER),
             self._remaining,
             **memory,
         )
-        return Plans(*found).actions
+        return Plans(*plans).actions
 
     def _rolled(self, model: Imagination, latents: FloatArray, plans: FloatArray) -> FloatArray:
         """Imagine plans [N, C, H, A] from latents [N, Z]: latents [N, C, H, Z]."""
@@ -237,7 +239,7 @@ class PlanScores:
     def _seen(self, latents: FloatArray) -> FloatArray:
         """Rate what is decoded of latents [N, C, H, Z] as the task does."""
         observe: Any = self._imagination.observe
-        return _rated(latents, lambda known: self._task.score(observe(known)))
+        return _rated(latents, lambda finite: self._task.score(observe(finite)))
 
     def _within(self, scores: FloatArray, *, horizon: int | None = None) -> FloatArray:
         """Leave steps past the budget out, and fill up to the horizon before the first ones."""
@@ -254,6 +256,6 @@ def _are_numbers(rows: FloatArray) -> BoolArray:
 def _rated(latents: FloatArray, score: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """Rate latents [N, C, H, Z] by what rates [B, H, Z]; what is unknown is infinite."""
     is_known = _are_numbers(latents)
-    known = np.where(is_known[..., None], latents, 0.0)
-    scores = score(known.reshape(-1, *known.shape[2:]))
+    finite = np.where(is_known[..., None], latents, 0.0)
+    scores = score(finite.reshape(-1, *finite.shape[2:]))
     return np.where(is_known, scores.reshape(is_known.shape), np.inf)

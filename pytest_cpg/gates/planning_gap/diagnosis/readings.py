@@ -39,7 +39,7 @@ from pytest_cpg.gates.planning_gap.diagnosis.conventions import (
     vector,
 )
 from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
-    Asked,
+    AskedModel,
     Step,
     TrueSteps,
     centred,
@@ -71,7 +71,7 @@ class Readings:
         What it answers as it is asked.
     """
 
-    def __init__(self, steps: TrueSteps, asked: Asked) -> None:
+    def __init__(self, steps: TrueSteps, asked: AskedModel) -> None:
         self._steps, self._asked = steps, asked
         count, tried, _ = steps.actions.shape
         self._rows = np.repeat(np.arange(count), tried)
@@ -93,8 +93,8 @@ class Readings:
         steps, takes = self._steps, self._asked.takes_observations
 
         def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
-            given = observations if takes else None
-            return self._asked.answers(self._rows, actions[:, None], given)[:, 0]
+            own_observations = observations if takes else None
+            return self._asked.answers(self._rows, actions[:, None], own_observations)[:, 0]
 
         observations = steps.observations[self._rows]
         actions = steps.actions.reshape(len(self._rows), -1)
@@ -141,10 +141,10 @@ class Readings:
         """Return scale and offset [O] by least squares of each column of answers [N, J, O]."""
         rows, size = self._steps.fitted, self.answers.shape[-1]
         x, y = self.answers[rows].reshape(-1, size), wanted[rows].reshape(-1, size)
-        known = np.isfinite(x).all(axis=1)
-        if not known.any():
+        rows_known = np.isfinite(x).all(axis=1)
+        if not rows_known.any():
             return np.ones(size), np.zeros(size)
-        x, y = x[known], y[known]
+        x, y = x[rows_known], y[rows_known]
         from_mean = x - x.mean(axis=0)
         power = (from_mean**2).sum(axis=0)
         scale = np.ones(size)
@@ -277,10 +277,10 @@ class Readings:
         should = centred(steps.after[rows])[..., counts] / unit
         tried = centred(steps.actions[rows]) / half
         inputs = np.einsum("nko,njl->njokl", does, tried).reshape(-1, size * size)
-        known = np.isfinite(inputs).all(axis=1)
-        if not known.any():
+        is_finite = np.isfinite(inputs).all(axis=1)
+        if not is_finite.any():
             return None
-        mixing = _trimmed(inputs[known], should.reshape(-1)[known])
+        mixing = _trimmed(inputs[is_finite], should.reshape(-1)[is_finite])
         mixing = mixing.reshape(size, size) * half[:, None] / half
         order = np.abs(mixing).argmax(axis=1)
         scale = np.array([_rounded(value) for value in mixing[np.arange(size), order]])
@@ -308,9 +308,9 @@ class Readings:
         """Return the way that fits a few steps best, or the present one where none is better."""
         steps, tried = self._steps, [now, *ways]
         rows = steps.fitted[:_TRIED]
-        given = np.concatenate([way.asked(steps.observations[rows]) for way in tried])
+        observations = np.concatenate([way.asked(steps.observations[rows]) for way in tried])
         plans = np.tile(steps.actions[rows, :1], (len(tried), 1, 1))
-        answers = self._asked.answers(np.tile(rows, len(tried)), plans, given)[:, 0]
+        answers = self._asked.answers(np.tile(rows, len(tried)), plans, observations)[:, 0]
         errors = [
             error(way.answered(part), steps.after[rows, 0], steps.change)
             for way, part in zip(tried, np.split(answers, len(tried)), strict=True)
@@ -326,8 +326,8 @@ class Readings:
         def normalised(observations: FloatArray) -> FloatArray:
             return (observations - steps.mean) / deviation
 
-        def answers(rows: IntArray, plans: FloatArray, given: FloatArray) -> FloatArray:
-            return self._asked.answers(rows, plans, normalised(given))
+        def answers(rows: IntArray, plans: FloatArray, observations: FloatArray) -> FloatArray:
+            return self._asked.answers(rows, plans, normalised(observations))
 
         inner = Readings(steps, self._asked._replace(answers=answers))
         (off,) = steps.errors(self.answers)
@@ -367,11 +367,11 @@ def _trimmed(inputs: FloatArray, wanted: FloatArray) -> FloatArray:
     # What nothing acts on fits any weights.
     says = (np.abs(np.column_stack([inputs, wanted])) > _NOTHING).any(axis=1)
     inputs, wanted = inputs[says], wanted[says]
-    kept = np.ones(len(wanted), dtype=bool)
+    nearest = np.ones(len(wanted), dtype=bool)
     for _ in range(_ROUNDS):
-        weights: FloatArray = np.linalg.lstsq(inputs[kept], wanted[kept], rcond=None)[0]
+        weights: FloatArray = np.linalg.lstsq(inputs[nearest], wanted[nearest], rcond=None)[0]
         off = np.abs(inputs @ weights - wanted)
-        kept = off <= np.median(off)
+        nearest = off <= np.median(off)
     return weights
 
 

@@ -73,16 +73,16 @@ def mended(evidence: Evidence, repair: Repair) -> FloatArray:
     # The window from whose true beginning the model goes on.
     resumed = np.zeros(scores.shape[:2], dtype=np.intp)
     for window in range(evidence.resumed.shape[1]):
-        own = slice(window * WINDOW, (window + 1) * WINDOW)
+        span = slice(window * WINDOW, (window + 1) * WINDOW)
         if repair.restarts:
             resumed = np.full_like(resumed, window)
-        from_there = np.moveaxis(evidence.resumed[..., own], 1, 3)
+        from_there = np.moveaxis(evidence.resumed[..., span], 1, 3)
         answer = np.take_along_axis(from_there, resumed[:, :, None, None], axis=3)[..., 0]
         if repair.places is not None:
             is_true = repair.places[:, :, window]
-            answer = np.where(is_true[..., None], evidence.kept[..., own], answer)
+            answer = np.where(is_true[..., None], evidence.kept[..., span], answer)
             resumed = np.where(is_true, window + 1, resumed)
-        scores[..., own] = answer
+        scores[..., span] = answer
     if evidence.drawn is None or repair.noise:
         return scores
     with np.errstate(invalid="ignore"):
@@ -101,9 +101,9 @@ def window_errors(evidence: Evidence) -> FloatArray:
     least = least[:, None]
     errors = np.empty((*evidence.kept.shape[:2], changes.shape[1]))
     for window in range(changes.shape[1]):
-        own = slice(window * WINDOW, (window + 1) * WINDOW)
+        span = slice(window * WINDOW, (window + 1) * WINDOW)
         with np.errstate(invalid="ignore"):
-            off = evidence.resumed[:, window, :, own] - evidence.kept[..., own]
+            off = evidence.resumed[:, window, :, span] - evidence.kept[..., span]
         # Two infinities are alike.
         off = np.where(np.isnan(off), 0.0, off)
         most = np.abs(off).argmax(axis=2)[..., None]
@@ -112,9 +112,9 @@ def window_errors(evidence: Evidence) -> FloatArray:
     is_asked = begins < evidence.remaining[:, None]
     is_flat = (changes[:, None] <= least) & (np.abs(errors) <= least)
     units = np.maximum(changes[:, None], least)
-    found = np.full(errors.shape, np.nan)
-    np.divide(errors, units, out=found, where=is_asked[:, None] & ~is_flat & (units > 0))
-    return found
+    sizes = np.full(errors.shape, np.nan)
+    np.divide(errors, units, out=sizes, where=is_asked[:, None] & ~is_flat & (units > 0))
+    return sizes
 
 
 def _changes(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
@@ -172,7 +172,7 @@ def won_back(evidence: Evidence, loss: Loss) -> WonBack:
         "restarts": Repair(restarts=True),
     }
     scores = {name: mended(evidence, repair) for name, repair in repairs.items()}
-    shares = {name: saved(found) for name, found in scores.items()}
+    shares = {name: saved(repaired) for name, repaired in scores.items()}
 
     def are_needed(pair: tuple[str, ...]) -> bool:
         both = mended(evidence, repairs[pair[0]] | repairs[pair[1]])

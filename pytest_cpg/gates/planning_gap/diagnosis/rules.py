@@ -63,8 +63,8 @@ def causes_of(
 def _misleads_afresh(measures: Measures) -> bool:
     """Say whether a score misleads where nothing is remembered, and what it rates is right."""
     shares = {} if measures.won is None else measures.won.shares
-    own, by_task = shares.get("afresh"), shares.get("afresh, by task")
-    return is_below(own, MOST) and is_above(by_task, MOST)
+    by_model, by_task = shares.get("afresh"), shares.get("afresh, by task")
+    return is_below(by_model, MOST) and is_above(by_task, MOST)
 
 
 def has_headroom(headroom: Headroom | None, oracle_high: float) -> bool:
@@ -90,20 +90,20 @@ def is_below(interval: Interval | None, threshold: float) -> bool:
     return interval is not None and interval.high < threshold
 
 
-def _of_dynamics(found: Measures) -> tuple[Cause, ...]:
+def _of_dynamics(measures: Measures) -> tuple[Cause, ...]:
     """Return the causes that lie in what is predicted, not in how it is rated."""
-    won = found.won
+    won = measures.won
     if won is None:
         return ()
     causes = {
         "noise": Cause.NOISE,
-        "places": _of_places(found, won),
-        "restarts": _of_restarts(found, won),
+        "places": _of_places(measures, won),
+        "restarts": _of_restarts(measures, won),
     }
     for name, cause in causes.items():
         if cause is not None and is_above(won.shares[name], MOST):
             return (cause,)
-    causes["promises"] = Cause.EXPLOITATION if has_contrast(found) else None
+    causes["promises"] = Cause.EXPLOITATION if has_contrast(measures) else None
     if not {"promises", "places"}.isdisjoint(won.needed):
         # Beside the truth in places that are wrong, restarts mend what grows in the others.
         causes["restarts"] = Cause.COMPOUNDING_ERROR
@@ -113,32 +113,32 @@ def _of_dynamics(found: Measures) -> tuple[Cause, ...]:
     if not is_above(won.shares["places"], MOST):
         return ()
     # Where they lie is not shown, but there they are.
-    is_everywhere = is_above(found.bad_windows, MOST)
-    return (_of_steps(found.one_step) if is_everywhere else Cause.LOCAL_ERROR,)
+    is_everywhere = is_above(measures.bad_windows, MOST)
+    return (_of_steps(measures.one_step) if is_everywhere else Cause.LOCAL_ERROR,)
 
 
-def _of_restarts(found: Measures, won: WonBack) -> Cause | None:
+def _of_restarts(measures: Measures, won: WonBack) -> Cause | None:
     """Return what grows; steps that are wrong do not compound: they are wrong.
 
     With the truth in all of these, restarts win back more only by what grows in the others.
     """
     is_growth = won.shares["restarts"].low > won.shares["places"].high
-    is_right = is_below(found.window_error, WINDOW_ERROR)
+    is_right = is_below(measures.window_error, WINDOW_ERROR)
     return Cause.COMPOUNDING_ERROR if is_right or is_growth else None
 
 
-def _of_places(found: Measures, won: WonBack) -> Cause | None:
+def _of_places(measures: Measures, won: WonBack) -> Cause | None:
     """Return what is wrong with the places that the truth answers, by where they lie."""
-    are_some = has_contrast(found)
+    are_some = has_contrast(measures)
     if are_some and is_above(won.shares["promises"], MOST):
         return Cause.EXPLOITATION
-    if _is_uncovered(found):
+    if _is_uncovered(measures):
         return Cause.COVERAGE
     if are_some:
         return Cause.LOCAL_ERROR
-    if is_above(found.blind, MOSTLY_BLIND):
+    if is_above(measures.blind, MOSTLY_BLIND):
         return Cause.ACTION_BLIND
-    return _of_steps(found.one_step) if is_above(found.window_error, WINDOW_ERROR) else None
+    return _of_steps(measures.one_step) if is_above(measures.window_error, WINDOW_ERROR) else None
 
 
 def _of_steps(one_step: OneStep | None) -> Cause:
@@ -156,22 +156,22 @@ def _of_steps(one_step: OneStep | None) -> Cause:
     return Cause.TOO_LITTLE_DATA if is_overfit else Cause.UNDERFIT
 
 
-def has_contrast(found: Measures) -> bool:
+def has_contrast(measures: Measures) -> bool:
     """Say whether some places are wrong and others right.
 
     Not by intervals: an episode keeps to such places, or away from them.
     """
-    bad = found.bad_windows
-    is_contrast = found.won is not None and found.other_error < found.won.limit / CONTRAST
+    bad = measures.bad_windows
+    is_contrast = measures.won is not None and measures.other_error < measures.won.limit / CONTRAST
     are_few = bad is not None and bad.estimate < MOST_BAD
-    return (is_contrast and are_few) or found.right_places > LEAST_RIGHT
+    return (is_contrast and are_few) or measures.right_places > LEAST_RIGHT
 
 
-def _is_uncovered(found: Measures) -> bool:
-    if not is_above(found.outside, LEAST_OUTSIDE):
+def _is_uncovered(measures: Measures) -> bool:
+    if not is_above(measures.outside, LEAST_OUTSIDE):
         return False
-    if found.inside_ratio is not None:
-        return is_below(found.inside_ratio, LEAST_INSIDE)
+    if measures.inside_ratio is not None:
+        return is_below(measures.inside_ratio, LEAST_INSIDE)
     # Nothing inside to compare with.
-    is_mostly_outside = found.inside_error is None and is_above(found.outside, MOSTLY_OUTSIDE)
-    return is_mostly_outside and is_above(found.window_error, WINDOW_ERROR)
+    is_mostly_outside = measures.inside_error is None and is_above(measures.outside, MOSTLY_OUTSIDE)
+    return is_mostly_outside and is_above(measures.window_error, WINDOW_ERROR)

@@ -78,7 +78,7 @@ def diagnose(
                 evidence, misreading = _evidence(
                     design, oracle, learned, result, episodes, training_data, tell
                 )
-            found = diagnosis_of(
+            diagnosis = diagnosis_of(
                 evidence,
                 verdict=result.verdict,
                 oracle_rate=result.oracle.interval,
@@ -87,24 +87,24 @@ def diagnose(
                 headroom=headroom,
                 episodes=episodes,
             )
-            if result.verdict != Verdict.MODEL_BOTTLENECK or found.named or misreading:
+            if result.verdict != Verdict.MODEL_BOTTLENECK or diagnosis.named or misreading:
                 break
-        if misreading is not None and found.cause == Cause.SCORE_HEAD:
+        if misreading is not None and diagnosis.cause == Cause.SCORE_HEAD:
             # Whatever the model predicts, its own score misleads.
             misreading = replace(misreading, is_decisive=False)
-        found = replace(found, misreading=misreading)
+        diagnosis = replace(diagnosis, misreading=misreading)
         if evidence is not None:
             count = len(evidence.episodes)
-            tell("diagnosis", Stage(count, count, "decisions", note=found.cause))
+            tell("diagnosis", Stage(count, count, "decisions", note=diagnosis.cause))
     # A model is asked here about states that no episode has led to: it may raise anything.
     except Exception as error:
-        found = Diagnosis(
+        diagnosis = Diagnosis(
             cause=Cause.NONE,
             summary=f"The diagnosis was broken off: {_told(error)}",
             recommendation="",
             episodes=episodes,
         )
-    return replace(found, seconds=time.perf_counter() - begun)
+    return replace(diagnosis, seconds=time.perf_counter() - begun)
 
 
 def _told(error: Exception) -> str:
@@ -134,11 +134,11 @@ def _sample(result: GateResult, count: int) -> tuple[int, ...]:
     learned = result.learned
     lost = np.array(result.lost_episodes, dtype=np.intp)
     beside = learned.indices[learned.successes]
-    kept = _evenly(lost, count - min(len(beside), round(_WON * count)))
-    if len(beside) < count - len(kept):
+    sample = _evenly(lost, count - min(len(beside), round(_WON * count)))
+    if len(beside) < count - len(sample):
         beside = np.setdiff1d(learned.indices, lost)
-    kept = np.concatenate([kept, _evenly(beside, count - len(kept))])
-    return tuple(int(episode) for episode in np.sort(kept))
+    sample = np.concatenate([sample, _evenly(beside, count - len(sample))])
+    return tuple(int(episode) for episode in np.sort(sample))
 
 
 def _evenly(pool: IntArray, count: int) -> IntArray:
@@ -229,45 +229,45 @@ def _steps_of(number: int, arm: Arm, task: Task, starts: Starts) -> list[_Steps]
 
 def _states(task: Task, begun: FloatArray, actions: Sequence[FloatArray]) -> list[FloatArray]:
     """Return the states [T, S] in which actions [T, A] were executed, for each start [N, S]."""
-    counts, now = np.array([len(own) for own in actions]), begun.copy()
+    counts, now = np.array([len(visited) for visited in actions]), begun.copy()
     states = [[start.copy()] for start in begun]
     for step in range(counts.max() - 1):
         going = np.flatnonzero(counts > step + 1)
         now[going] = task.step(now[going], np.stack([actions[int(row)][step] for row in going]))
         for row in going:
             states[row].append(now[row].copy())
-    return [np.stack(own) for own in states]
+    return [np.stack(visited) for visited in states]
 
 
 def _decisions(taken: Sequence[_Steps], learned: Imagination) -> Decisions:
     """Return some of the places that each arm came to, from its first to its last."""
     at = [
         np.unique(np.linspace(0, count - 1, min(count, _DECISIONS)).round()).astype(int)
-        for count in (len(one.actions) for one in taken)
+        for count in (len(walk.actions) for walk in taken)
     ]
     return Decisions(
         rows=tuple(
-            Decision(one.episode, one.arm, int(step))
-            for one, steps in zip(taken, at, strict=True)
+            Decision(walk.episode, walk.arm, int(step))
+            for walk, steps in zip(taken, at, strict=True)
             for step in steps
         ),
-        states=np.concatenate([one.states[steps] for one, steps in zip(taken, at, strict=True)]),
+        states=np.concatenate([walk.states[steps] for walk, steps in zip(taken, at, strict=True)]),
         latents=_known(taken, at, learned),
     )
 
 
 def _known(taken: Sequence[_Steps], at: Sequence[IntArray], learned: Imagination) -> FloatArray:
     """Return what the learned model knows at some steps of each arm, also of the oracle's."""
-    episodes = np.array([one.episode for one in taken])
+    episodes = np.array([walk.episode for walk in taken])
     if not learned.is_recurrent:
         learned.plans_for(np.repeat(episodes, [len(steps) for steps in at]), np.concatenate(at))
-        states = [one.states[steps] for one, steps in zip(taken, at, strict=True)]
+        states = [walk.states[steps] for walk, steps in zip(taken, at, strict=True)]
         return learned.encode(np.concatenate(states))
     learned.plans_for(episodes, np.zeros_like(episodes))
     last = np.array([steps[-1] for steps in at])
-    latents = learned.encode(np.stack([one.states[0] for one in taken]))
+    latents = learned.encode(np.stack([walk.states[0] for walk in taken]))
     # Only what is asked for: all of them together can be large.
-    known = [[latents[row].copy()] if 0 in steps else [] for row, steps in enumerate(at)]
+    latents_known = [[latents[row].copy()] if 0 in steps else [] for row, steps in enumerate(at)]
     for step in range(last.max()):
         rows = np.flatnonzero(last > step)
         learned.plans_for(episodes[rows], np.full(len(rows), step + 1))
@@ -277,8 +277,8 @@ def _known(taken: Sequence[_Steps], at: Sequence[IntArray], learned: Imagination
             np.stack([taken[int(row)].states[step + 1] for row in rows]),
         )
         for row in rows[[step + 1 in at[int(row)] for row in rows]]:
-            known[row].append(latents[row].copy())
-    return np.concatenate([np.stack(own) for own in known])
+            latents_known[row].append(latents[row].copy())
+    return np.concatenate([np.stack(visited) for visited in latents_known])
 
 
 def _headroom(

@@ -134,7 +134,7 @@ class TrueSteps:
         ]
 
 
-class Asked(NamedTuple):
+class AskedModel(NamedTuple):
     """A model as it is asked about true steps.
 
     Attributes
@@ -196,15 +196,15 @@ def true_steps_at(
         "delayed": task.observe(task.step(idled, pair[:, 0])),
     }
     is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in seen.values()]
-    known = np.flatnonzero(np.all(is_known, axis=0))
-    kept = {name: np.array(part[known], dtype=np.float64) for name, part in seen.items()}
+    rows = np.flatnonzero(np.all(is_known, axis=0))
+    arrays = {name: np.array(part[rows], dtype=np.float64) for name, part in seen.items()}
     # Where the training data is not known, what is visited has to stand for it.
-    visited = kept["observations"].mean(axis=0), kept["observations"].std(axis=0)
+    visited = arrays["observations"].mean(axis=0), arrays["observations"].std(axis=0)
     mean, deviation = visited if isinstance(trained, str) else (trained.centre, trained.scale)
     steps = TrueSteps(
-        **kept,
-        actions=actions[known],
-        pair=pair[known],
+        **arrays,
+        actions=actions[rows],
+        pair=pair[rows],
         idle=task.actions.idle,
         reach=_reach(task),
         is_complete=tried == len(getattr(task.actions, "values", ())),
@@ -212,7 +212,7 @@ def true_steps_at(
         mean=mean,
         deviation=deviation,
     )
-    return steps, known
+    return steps, rows
 
 
 def actions_to_try(task: Task, streams: list[np.random.Generator]) -> FloatArray:
@@ -231,26 +231,30 @@ def _reach(task: Task) -> FloatArray:
     return np.asarray(np.ptp(space.values, axis=0) / 2)
 
 
-def asked_of(learned: BoundModel, latents: FloatArray, observations: FloatArray) -> Asked | None:
+def asked_model(
+    learned: BoundModel, latents: FloatArray, observations: FloatArray
+) -> AskedModel | None:
     """Return how a model is asked at these latents [N, Z]; None if it predicts no observations."""
-    own = learned.described(latents)
-    takes_observations = learned.update is None and np.array_equal(own, observations)
+    described = learned.described(latents)
+    takes_observations = learned.update is None and np.array_equal(described, observations)
     read = learned.described if takes_observations else learned.observe
     if read is None:
         return None
     size = observations.shape[1]
 
-    def answers(rows: IntArray, plans: FloatArray, given: FloatArray | None = None) -> FloatArray:
-        asked = latents[rows]
-        if given is not None:
-            asked = np.concatenate([given, asked[:, size:]], axis=1)
+    def answers(
+        rows: IntArray, plans: FloatArray, replaced: FloatArray | None = None
+    ) -> FloatArray:
+        begun = latents[rows]
+        if replaced is not None:
+            begun = np.concatenate([replaced, begun[:, size:]], axis=1)
         try:
-            found = read(learned.rollout(asked, plans))
+            answered = read(learned.rollout(begun, plans))
         except IncompleteError:
             raise
         # A model may raise anything for what it was never meant to be asked.
         except Exception:
             return np.full((*plans.shape[:2], size), np.nan)
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(answered, dtype=np.float64)
 
-    return Asked(answers, takes_observations)
+    return AskedModel(answers, takes_observations)

@@ -109,23 +109,23 @@ def diagnosis_of(
     words = _words_of_planner(headroom, oracle_rate)
     if evidence is None:
         advice = advice_on(Cause.PLANNER, swapped=(), has_memory=False, knows_data=True)
-        told = _told(causes, words, _NO_HEADROOM.format(**words), advice * bool(causes))
-        return replace(told, measures=(planner,))
-    found = measures_of(evidence)
-    words |= _words(found, scoring_share)
+        diagnosis = _told(causes, words, _NO_HEADROOM.format(**words), advice * bool(causes))
+        return replace(diagnosis, measures=(planner,))
+    measures = measures_of(evidence)
+    words |= _words(measures, scoring_share)
     second = words
     if verdict == Verdict.MODEL_BOTTLENECK:
         seen = by_the_task(evidence)
         by_task = None if seen is None else measures_of(seen)
         causes = rules.causes_of(
-            found, scoring_share=scoring_share, memory=evidence.memory, by_task=by_task
+            measures, scoring_share=scoring_share, memory=evidence.memory, by_task=by_task
         )
         if by_task is not None and causes[:1] == (Cause.SCORE_HEAD,):
             second = words | _words(by_task, scoring_share)
-        said = f"{_unexplained(found, words, len(episodes))} {_LOOK}"
-        beside = _beside(found, causes).format(**words)
+        otherwise = f"{_unexplained(measures, words, len(episodes))} {_LOOK}"
+        beside = _beside(measures, causes).format(**words)
     else:
-        said, beside = _NO_GAP.format(verdict=verdict.value), ""
+        otherwise, beside = _NO_GAP.format(verdict=verdict.value), ""
     advice = " ".join(
         advice_on(
             cause,
@@ -139,14 +139,14 @@ def diagnosis_of(
         _told(
             causes,
             words,
-            said,
+            otherwise,
             advice,
             second=second,
             beside=beside,
         ),
-        measures=(*_table(found, evidence), planner),
+        measures=(*_table(measures, evidence), planner),
         episodes=episodes,
-        profile=_profile(found, evidence.coverage),
+        profile=_profile(measures, evidence.coverage),
         decisions=len(evidence.episodes),
     )
 
@@ -187,59 +187,59 @@ def _told(
     )
 
 
-def _beside(found: Measures, causes: tuple[Cause, ...]) -> str:
+def _beside(measures: Measures, causes: tuple[Cause, ...]) -> str:
     """Return what else was measured to be bad, and why it is not the cause."""
-    is_bad = rules.is_above(found.outside, rules.LEAST_OUTSIDE)
+    is_bad = rules.is_above(measures.outside, rules.LEAST_OUTSIDE)
     return _LEFT_DATA if is_bad and Cause.COVERAGE not in causes else ""
 
 
-def _unexplained(found: Measures, words: dict[str, str], count: int) -> str:
-    if found.won is not None:
+def _unexplained(measures: Measures, words: dict[str, str], count: int) -> str:
+    if measures.won is not None:
         return _UNEXPLAINED.format(**words)
-    if found.regret is not None:
+    if measures.regret is not None:
         return _NO_LOSS.format(least=_share(LEAST_REGRET), **words)
     if count >= FEWEST_EPISODES:
         return _ALIKE
     return _TOO_FEW.format(count=count, fewest=FEWEST_EPISODES)
 
 
-def _words(found: Measures, scoring_share: Interval | None) -> dict[str, str]:
+def _words(measures: Measures, scoring_share: Interval | None) -> dict[str, str]:
     intervals = {
         name: interval
         for name in Measures.__dataclass_fields__
-        if isinstance(interval := getattr(found, name), Interval | None)
+        if isinstance(interval := getattr(measures, name), Interval | None)
     }
     numbers = {
         name: _number(interval, is_share=name in _SHARES) for name, interval in intervals.items()
     }
-    for name, interval in (found.won.shares if found.won else {}).items():
+    for name, interval in (measures.won.shares if measures.won else {}).items():
         # Of an estimate by Fieller, which knows no bounds.
         numbers[name] = _share(min(1.0, max(0.0, interval.estimate)))
     inside, within = "no state lies inside", "few lie inside to compare with"
-    if found.inside_error is not None:
+    if measures.inside_error is not None:
         inside = f"inside, by {numbers['inside_error']}"
         within = (
             f"{WINDOW} steps are off by {numbers['inside_error']} times the effect of a plan "
             f"inside, and by {numbers['outside_error']} outside"
         )
-    steps = "fewer steps" if found.lost_at is None else f"fewer than {found.lost_at} steps"
+    steps = "fewer steps" if measures.lost_at is None else f"fewer than {measures.lost_at} steps"
     return {
         **numbers,
-        **_words_of_step(found.one_step),
+        **_words_of_step(measures.one_step),
         "steps": f"{steps} ahead",
         "inside": inside,
-        "others": _others(found),
+        "others": _others(measures),
         "scoring": _scoring(scoring_share).format(**{"dynamics": "unknown", **numbers}),
         "within": within,
-        "limit": f"{_limit(found):g}",
+        "limit": f"{_limit(measures):g}",
         "window": str(WINDOW),
     }
 
 
-def _others(found: Measures) -> str:
-    if rules.has_contrast(found):
+def _others(measures: Measures) -> str:
+    if rules.has_contrast(measures):
         return ", and right at the others"
-    right = 0.0 if found.one_step is None else found.one_step.right
+    right = 0.0 if measures.one_step is None else measures.one_step.right
     return f", and right in {_share(right)} of single steps" if right > rules.LEAST_RIGHT else ""
 
 
@@ -286,31 +286,37 @@ def _words_of_planner(headroom: Headroom | None, oracle_rate: Interval) -> dict[
     }
 
 
-def _table(found: Measures, evidence: Evidence) -> Iterator[Measure]:
-    chance = "never chance" if found.lost_at is None else f"chance from step {found.lost_at} on"
+def _table(measures: Measures, evidence: Evidence) -> Iterator[Measure]:
+    chance = (
+        "never chance" if measures.lost_at is None else f"chance from step {measures.lost_at} on"
+    )
     is_checked = isinstance(evidence.coverage, Coverage)
     of_coverage = f"of states outside the data; bad above {rules.LEAST_OUTSIDE:g}"
     for name, interval, text in (
-        ("regret", found.regret, f"of a random plan's loss; bad above {LEAST_REGRET:g}"),
-        ("ranking", found.ranking, f"Kendall tau; {chance}"),
+        ("regret", measures.regret, f"of a random plan's loss; bad above {LEAST_REGRET:g}"),
+        ("ranking", measures.ranking, f"Kendall tau; {chance}"),
         (
             f"{WINDOW} steps",
-            found.window_error,
+            measures.window_error,
             f"error / change by plans; bad above {WINDOW_ERROR:g}",
         ),
-        *_rows_of_step(found.one_step),
-        ("bad places", found.bad_windows, f"share of places off by more than {_limit(found):g}"),
-        ("response", found.response, f"spread / true spread; blind below {MOST_BLIND:g}"),
+        *_rows_of_step(measures.one_step),
+        (
+            "bad places",
+            measures.bad_windows,
+            f"share of places off by more than {_limit(measures):g}",
+        ),
+        ("response", measures.response, f"spread / true spread; blind below {MOST_BLIND:g}"),
         (
             "coverage",
-            found.outside,
+            measures.outside,
             of_coverage if is_checked else f"not checked: {evidence.coverage}",
         ),
     ):
         yield Measure.of(name, interval, text)
     for name, text in _PARTS.items():
         if name != "noise" or evidence.drawn is not None:
-            yield Measure.of(name, found.won.shares[name] if found.won else None, text)
+            yield Measure.of(name, measures.won.shares[name] if measures.won else None, text)
 
 
 def _rows_of_step(
@@ -323,8 +329,8 @@ def _rows_of_step(
         yield "trained", one_step.trained, "the same, on the training data beside these steps"
 
 
-def _limit(found: Measures) -> float:
-    return found.won.limit if found.won else WINDOW_ERROR
+def _limit(measures: Measures) -> float:
+    return measures.won.limit if measures.won else WINDOW_ERROR
 
 
 def _headroom(headroom: Headroom | None, oracle_rate: Interval) -> str:
@@ -333,25 +339,25 @@ def _headroom(headroom: Headroom | None, oracle_rate: Interval) -> str:
     return f"4 x search solves {headroom.solved} of {headroom.tried} starts that the oracle failed"
 
 
-def _profile(found: Measures, coverage: Coverage | str) -> Profile:
+def _profile(measures: Measures, coverage: Coverage | str) -> Profile:
     bins: tuple[tuple[float, ...], ...] = ((), (), ())
     if isinstance(coverage, Coverage):
         bins = tuple(_short(part.tolist()) for part in coverage.histogram())
     return Profile(
-        ranking=_known(found.ranking_by_step),
-        open_loop=_known(found.error_by_step),
+        ranking=_known(measures.ranking_by_step),
+        open_loop=_known(measures.error_by_step),
         bins=bins[0],
         trained=bins[1],
         planned=bins[2],
-        **_scatter(found.promised, found.kept),
+        **_scatter(measures.promised, measures.kept),
     )
 
 
-def _scatter(promised: FloatArray, kept: FloatArray) -> dict[str, tuple[float, ...]]:
+def _scatter(promised: FloatArray, actual_scores: FloatArray) -> dict[str, tuple[float, ...]]:
     pairs = [
-        (float(one), float(other))
-        for one, other in zip(promised, kept, strict=True)
-        if math.isfinite(one) and math.isfinite(other)
+        (float(promise), float(other))
+        for promise, other in zip(promised, actual_scores, strict=True)
+        if math.isfinite(promise) and math.isfinite(other)
     ]
     predicted, actual = zip(*pairs, strict=True) if pairs else ((), ())
     return {"predicted": _short(predicted), "actual": _short(actual)}
