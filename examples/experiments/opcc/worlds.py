@@ -60,14 +60,12 @@ class Body:
         """Map positions and velocities [B, S] to what can be stepped."""
         import mujoco
 
-        from pytest_cpg.tasks.control.simulator import snapshot
-
         rows = []
         for state in np.asarray(states, dtype=np.float64):
             mujoco.mj_resetData(self.model, self.data)
             self.data.qpos[:], self.data.qvel[:] = np.split(state, [self.model.nq])
             mujoco.mj_forward(self.model, self.data)
-            rows.append([*snapshot(self.model, self.data), 0.0])
+            rows.append([*self.simulator.snapshot(self.model, self.data), 0.0])
         return np.array(rows)
 
     def step(self, states, actions):

@@ -128,7 +128,12 @@ class ControlTask:
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Sample the suite's own start of each seed [N], in [0, 2**32): states [N, S]."""
-        return self._repeats.begin(self.suite.starts(seeds, self.formulas.context))
+
+        def read(physics: Any) -> FloatArray:
+            state = self.simulator.snapshot(physics.model.ptr, physics.data.ptr)
+            return np.concatenate([state, self.formulas.context(physics)])
+
+        return self._repeats.begin(self.suite.starts(seeds, read))
 
     def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""

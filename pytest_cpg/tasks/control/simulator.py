@@ -133,6 +133,13 @@ class Simulator:
         self.sensed_size: int = self.own_size + (model.nsensordata if with_sensors else 0)
         self._workers: _Workers | None = None
 
+    @staticmethod
+    def snapshot(model: mujoco.MjModel, data: mujoco.MjData) -> FloatArray:
+        """Return physics state and warm start of a simulation, which a state begins with."""
+        state = np.empty(mujoco.mj_stateSize(model, _PHYSICS | _WARMSTART))
+        mujoco.mj_getState(model, data, state, _PHYSICS | _WARMSTART)
+        return state
+
     def step(self, states: FloatArray, controls: FloatArray) -> FloatArray:
         """Map states [B, S] and controls [B, A] to next states [B, S]; a diverged row is NaN."""
         self._check(states, controls[:, None])
@@ -315,13 +322,6 @@ def _stop(pool: Rollout, process: int) -> None:
         pool.close()
     else:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
-
-
-def snapshot(model: mujoco.MjModel, data: mujoco.MjData) -> FloatArray:
-    """Return physics state and warm start of a simulation, as `Simulator` takes them."""
-    state = np.empty(mujoco.mj_stateSize(model, _PHYSICS | _WARMSTART))
-    mujoco.mj_getState(model, data, state, _PHYSICS | _WARMSTART)
-    return state
 
 
 def strip_visuals(model: mujoco.MjModel, xml: str, includes: Mapping[str, bytes]) -> mujoco.MjModel:

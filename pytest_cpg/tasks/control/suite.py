@@ -64,16 +64,12 @@ class Suite:
             observed = environment.task.get_observation(environment.physics)
         return {name: int(np.size(values)) for name, values in observed.items()}
 
-    def starts(self, seeds: IntArray, context: Callable[[Any], FloatArray]) -> FloatArray:
-        """Return one start [S] per seed [N], as a fresh environment with that seed would."""
-        from pytest_cpg.tasks.control.simulator import snapshot
-
+    def starts(self, seeds: IntArray, read: Callable[[Any], FloatArray]) -> FloatArray:
+        """Return what ``read`` finds in dm_control's physics at the start of each seed [N]."""
         rows = []
         for seed in seeds:
             with self.begun(int(seed)) as environment:
-                physics = environment.physics
-                state = snapshot(physics.model.ptr, physics.data.ptr)
-                rows.append(np.concatenate([state, context(physics)]))
+                rows.append(read(environment.physics))
         return np.stack(rows)
 
     @contextmanager

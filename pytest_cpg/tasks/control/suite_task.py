@@ -103,11 +103,11 @@ class SuiteTask:
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Sample the suite's own start of each seed [N], in [0, 2**32): states [N, S]."""
-        from pytest_cpg.tasks.control.simulator import snapshot
 
         def read(physics: Any) -> FloatArray:
             sensors = np.array(physics.data.sensordata)
-            return np.concatenate([snapshot(physics.model.ptr, physics.data.ptr), sensors])
+            state = self.simulator.snapshot(physics.model.ptr, physics.data.ptr)
+            return np.concatenate([state, sensors])
 
         rows = [
             np.concatenate(
