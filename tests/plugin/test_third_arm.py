@@ -40,7 +40,6 @@ def test_every_report_says_how_much_of_the_gap_a_score_of_its_own_loses(reposito
             "*Of the gap, 1.00*",
             "  model gives *dynamics, score",
             " F test_gate *",
-            "     oracle+score 0/20 0.00: with the true dynamics*",
         ]
     )
     for name in ("gate.md", "gate.html"):
