@@ -10,8 +10,7 @@ from pathlib import Path
 
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
-from pytest_cpg.gates.plan_quality.decided import decide
-from pytest_cpg.gates.plan_quality.measure import result_of
+from pytest_cpg.gates.plan_quality.measure import decide, result_of
 from pytest_cpg.gates.plan_quality.result import Criteria
 from pytest_cpg.gates.plan_quality.scoring import standings_of
 from pytest_cpg.gates.presets import PRESETS, preset_planner

@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import bound_as_truth, starts_of
-from pytest_cpg.gates.plan_quality.decided import decide
+from pytest_cpg.gates.plan_quality.measure import decide
 from pytest_cpg.gates.presets import PRESETS, preset_planner
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, Transitions, collect_transitions, train_mlp

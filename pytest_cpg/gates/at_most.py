@@ -14,8 +14,8 @@ from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
 from pytest_cpg.gates.card import Effect, Severity, Table, numbers_of
-from pytest_cpg.gates.criteria import CriteriaKind, worsening
-from pytest_cpg.gates.criterion import Criterion, Standing
+from pytest_cpg.gates.criteria import CriteriaKind
+from pytest_cpg.gates.criterion import Criterion, Standing, worsening
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import Asked, Run
 from pytest_cpg.stats import Interval, Sampled

@@ -25,18 +25,15 @@ from pytest_cpg.gates.card import (
     Table,
     numbers_of,
 )
-from pytest_cpg.gates.criterion import Blindness, Criterion, Standing, Words
+from pytest_cpg.gates.criterion import Blindness, Criterion, Standing, Words, worsening
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kept import read_cost, reading
 from pytest_cpg.gates.kind import Alarm, Asked, ForecastLine, MaxVerdict, Run, worst_of
 from pytest_cpg.gates.notation import duration, percentage, with_ends
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.returns import paired_mean_interval
 from pytest_cpg.world_models import AA_MODEL
 
 R = TypeVar("R")
-# Of fewer questions that two results share, a change says nothing.
-_FEWEST_PAIRS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,28 +379,3 @@ class CriteriaKind(Generic[R]):
     ) -> tuple[dict[str, str], tuple[str, ...]]:
         """Return the cells of a forecast beside its time, and what a reader has to know of them."""
         return self.said(spec, but=("task", "seed", "confidence")), ()
-
-
-def worsening(
-    then: tuple[Interval, FloatArray | None],
-    now: tuple[Interval, FloatArray | None],
-    level: float,
-    *,
-    is_floor: bool = False,
-) -> Interval:
-    """Return by how much a number got worse: question by question, where both have the same ones.
-
-    Else it is by intervals that lie apart. ``is_floor`` says that larger is better.
-    """
-    (old, before), (new, after) = then, now
-    if before is not None and after is not None and len(before) == len(after) >= _FEWEST_PAIRS:
-        return paired_mean_interval(after, before, level=level)
-    if is_floor:
-        old, new = new, old
-    return Interval(
-        estimate=new.estimate - old.estimate,
-        low=new.low - old.high,
-        high=new.high - old.low,
-        level=level,
-        method="intervals that lie apart",
-    )

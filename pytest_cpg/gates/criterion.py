@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.contracts.errors import CURE
 from pytest_cpg.gates.card import Row
 from pytest_cpg.gates.notation import ends
 from pytest_cpg.stats import Interval, Sampled
+from pytest_cpg.stats.returns import paired_mean_interval
+
+# Of fewer questions that two results share, a change says nothing.
+_FEWEST_PAIRS = 10
 
 
 class Standing(Enum):
@@ -113,3 +117,28 @@ class Words(NamedTuple):
     gist: str
     meaning: str = ""
     advice: str = ""
+
+
+def worsening(
+    then: tuple[Interval, FloatArray | None],
+    now: tuple[Interval, FloatArray | None],
+    level: float,
+    *,
+    is_floor: bool = False,
+) -> Interval:
+    """Return by how much a number got worse: question by question, where both have the same ones.
+
+    Else it is by intervals that lie apart. ``is_floor`` says that larger is better.
+    """
+    (old, before), (new, after) = then, now
+    if before is not None and after is not None and len(before) == len(after) >= _FEWEST_PAIRS:
+        return paired_mean_interval(after, before, level=level)
+    if is_floor:
+        old, new = new, old
+    return Interval(
+        estimate=new.estimate - old.estimate,
+        low=new.low - old.high,
+        high=new.high - old.low,
+        level=level,
+        method="intervals that lie apart",
+    )
