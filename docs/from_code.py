@@ -15,7 +15,7 @@ from typing import Any
 from pytest_cpg import plugin
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import COMMON, REQUIRED, Argument
-from pytest_cpg.gates.options import Option
+from pytest_cpg.gates.options import OF_PLANNING_GAP, Option
 from pytest_cpg.gates.presets import PRESETS
 from pytest_cpg.plugin.options import INI_SWITCHES, OPTIONS, SWITCHES, flag
 from pytest_cpg.render.command import tasks as command
@@ -140,7 +140,7 @@ def _option_rows(options: Iterable[Option]) -> Iterator[str]:
 
 
 def _all_options() -> list[Option]:
-    return [*OPTIONS, *(option for kind in GATES.values() for option in kind.options)]
+    return [*OPTIONS, *OF_PLANNING_GAP]
 
 
 def _fixtures() -> Iterator[str]:

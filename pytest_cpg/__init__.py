@@ -6,7 +6,6 @@ Whoever imports this before pytest hears no warning that asserts stay as they ar
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -49,21 +48,10 @@ def __getattr__(name: str) -> Any:
 
         return version("pytest-cpg")
     if name == "plugin":
-        return _plugin()
+        return import_module("pytest_cpg.plugin")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _plugin() -> Any:
-    # For pytest, whose own finder is there to rewrite asserts. None are in what every session
-    # loads, and what that finder finds is read piece by piece: half of what the plugin would cost.
-    finders = sys.meta_path[:]
-    sys.meta_path[:] = [one for one in finders if not hasattr(one, "mark_rewrite")]
-    try:
-        return import_module("pytest_cpg.plugin")
-    finally:
-        sys.meta_path[:] = finders
 
 
 def __dir__() -> list[str]:

@@ -1,17 +1,17 @@
 """Gates: the questions about a world model, each a kind of its own.
 
 A kind measures, judges and fills in a card; how one is shown or asked for stands above.
+Sessions without gates load this (PYTEST_DONT_REWRITE), and no kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.kind import GateKind
-    from pytest_cpg.gates.options import Option
 
 PREFIX = "PYTEST_CPG_"
 """Of every variable of the environment that is an option."""
@@ -19,89 +19,39 @@ PREFIX = "PYTEST_CPG_"
 BASELINE, HISTORY = ".cpg/baseline.json", ".cpg/history"
 
 
-class BuiltIn:
-    """A kind of ours, loaded when it is first asked for more than what every session asks for.
+class BuiltIn(NamedTuple):
+    """Where a kind of ours is, and which fixtures of a test it takes beside the model."""
 
-    Most sessions have no gate of it, and loading it takes a millisecond of each.
-
-    Parameters
-    ----------
-    place : str
-        Module and class of the kind, whose members are this one's.
-    options : str
-        Module and name of the kind's options, if it brings any.
-    """
-
-    def __init__(
-        self,
-        place: str,
-        *,
-        marker: str,
-        fixtures: tuple[str, ...],
-        help: str,  # noqa: A002  # as a kind calls it
-        options: str = "",
-    ) -> None:
-        self.marker = self.fixture = marker
-        self.fixtures, self.help = fixtures, help
-        self._place, self._options = place, options
-        self._kind: GateKind[Any, Any] | None = None
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        """What the kind brings, loaded without the kind."""
-        return _at(self._options) if self._options else ()
-
-    def __getattr__(self, name: str) -> Any:
-        # Whoever copies it asks for some of these before there is anything to load it with.
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._loaded(), name)
-
-    def __dir__(self) -> Iterable[str]:
-        return dir(self._loaded())
-
-    def _loaded(self) -> GateKind[Any, Any]:
-        if self._kind is None:
-            self._kind = _at(self._place)()
-        return self._kind
+    place: str
+    fixtures: tuple[str, ...]
 
 
-def _at(place: str) -> Any:
-    from pkgutil import resolve_name
+BUILT_IN = {
+    "cpg": BuiltIn("planning_gap.kind:PlanningGap", ("oracle_dynamics", "training_data")),
+    "cpg_opcc": BuiltIn("policy_comparison.kind:PolicyComparison", ("training_data",)),
+    "cpg_plan_quality": BuiltIn("plan_quality.kind:PlanQuality", ("oracle_dynamics",)),
+}
+"""By marker."""
 
-    return resolve_name(f"{__name__}.{place}")
+
+class _Kinds(Mapping[str, "GateKind[Any, Any]"]):
+    """Our kinds by their markers, each loaded when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, GateKind[Any, Any]] = {}
+
+    def __getitem__(self, marker: str) -> GateKind[Any, Any]:
+        if marker not in self._loaded:
+            module, _, name = BUILT_IN[marker].place.partition(":")
+            self._loaded[marker] = getattr(import_module(f"{__name__}.{module}"), name)()
+        return self._loaded[marker]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(BUILT_IN)
+
+    def __len__(self) -> int:
+        return len(BUILT_IN)
 
 
-_BUILT_IN = (
-    BuiltIn(
-        "planning_gap.kind:PlanningGap",
-        marker="cpg",
-        fixtures=("oracle_dynamics", "training_data"),
-        help="gate this test on the planning gap between the true dynamics and a learned world "
-        "model.",
-        options="options:OF_PLANNING_GAP",
-    ),
-    BuiltIn(
-        "policy_comparison.kind:PolicyComparison",
-        marker="cpg_opcc",
-        fixtures=("training_data",),
-        help="gate this test on whether a learned world model knows when it is wrong about "
-        "policies.",
-    ),
-    BuiltIn(
-        "plan_quality.kind:PlanQuality",
-        marker="cpg_plan_quality",
-        fixtures=("oracle_dynamics",),
-        help="gate this test on whether plans that a learned world model likes are as good in "
-        "truth.",
-    ),
-)
-GATES = cast(
-    "Mapping[str, GateKind[Any, Any]]", MappingProxyType({kind.marker: kind for kind in _BUILT_IN})
-)
+GATES: Mapping[str, GateKind[Any, Any]] = _Kinds()
 """The built-in kinds by their markers."""
-
-
-def pytest_cpg_gates() -> Mapping[str, GateKind[Any, Any]]:
-    """Contribute the built-in kinds, by the hook that brings in any other."""
-    return GATES

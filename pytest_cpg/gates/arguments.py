@@ -1,4 +1,7 @@
-"""Arguments: what a marker may say, as data, and how one value is read."""
+"""Arguments: what a marker may say, as data, and how one value is read.
+
+Loaded in every session (PYTEST_DONT_REWRITE).
+"""
 
 from __future__ import annotations
 

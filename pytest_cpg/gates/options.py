@@ -1,4 +1,7 @@
-"""Options: what the command line, the environment and the ini file may say, as data."""
+"""Options: what the command line, the environment and the ini file may say, as data.
+
+Loaded in every session (PYTEST_DONT_REWRITE).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from pytest_cpg.gates import PREFIX
+from pytest_cpg.gates.arguments import (
+    between,
+    model_name,
+    one_of,
+    optional_digests,
+    seconds,
+    whole,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +63,6 @@ class Option:
         return f"{PREFIX}{self.name.upper()}"
 
 
-def parser(name: str, *arguments: Any) -> Callable[[Any], Any]:
-    """Return a parser of `gates.arguments`, which is imported once there is a value to parse.
-
-    With arguments, ``name`` is of the function that makes one of them.
-    """
-
-    def parse(value: Any) -> Any:
-        from pytest_cpg.gates import arguments as known
-
-        found = getattr(known, name)
-        return (found(*arguments) if arguments else found)(value)
-
-    return parse
-
-
 # What is fixed where little or something else is to be shown.
 _SIZES = {
     "quick": "a smoke test runs two episodes of every arm",
@@ -76,7 +72,7 @@ _MOST_EPISODES = 1_000_000
 OF_PLANNING_GAP = (
     Option(
         "episodes",
-        parser("whole", 1, _MOST_EPISODES),
+        whole(1, _MOST_EPISODES),
         "int",
         50,
         "N",
@@ -85,7 +81,7 @@ OF_PLANNING_GAP = (
     ),
     Option(
         "stop",
-        parser("one_of", "fixed", "sequential"),
+        one_of("fixed", "sequential"),
         "string",
         "fixed",
         "RULE",
@@ -95,7 +91,7 @@ OF_PLANNING_GAP = (
     ),
     Option(
         "max_episodes",
-        parser("whole", 1, _MOST_EPISODES),
+        whole(1, _MOST_EPISODES),
         "int",
         150,
         "N",
@@ -104,7 +100,7 @@ OF_PLANNING_GAP = (
     ),
     Option(
         "diagnose",
-        parser("one_of", "auto", "always", "never"),
+        one_of("auto", "always", "never"),
         "string",
         "auto",
         "WHEN",
@@ -117,7 +113,7 @@ OF_PLANNING_GAP = (
 OF_ALL_GATES = (
     Option(
         "seed",
-        parser("whole", 0, 2**63 - 1),
+        whole(0, 2**63 - 1),
         "int",
         0,
         "SEED",
@@ -126,7 +122,7 @@ OF_ALL_GATES = (
     ),
     Option(
         "confidence",
-        parser("between", 0, 1),
+        between(0, 1),
         "float",
         0.95,
         "LEVEL",
@@ -134,7 +130,7 @@ OF_ALL_GATES = (
     ),
     Option(
         "timeout",
-        parser("seconds"),
+        seconds,
         "float",
         0.0,
         "SECONDS",
@@ -143,7 +139,7 @@ OF_ALL_GATES = (
     ),
     Option(
         "drift",
-        parser("one_of", "off", "warn", "fail"),
+        one_of("off", "warn", "fail"),
         "string",
         "warn",
         "MODE",
@@ -152,7 +148,7 @@ OF_ALL_GATES = (
     ),
     Option(
         "model",
-        parser("model_name"),
+        model_name,
         "string",
         "",
         "MODEL",
@@ -161,7 +157,7 @@ OF_ALL_GATES = (
     ),
     Option(
         "trust",
-        parser("optional_digests"),
+        optional_digests,
         "string",
         "",
         "DIGESTS",

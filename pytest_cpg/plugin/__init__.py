@@ -1,8 +1,8 @@
 """Plugin: the hooks, the marker and the fixtures; whatever knows pytest.
 
-Nothing heavier than pytest is imported before the first gate is collected, and nothing is computed
-here: rooms below measure, judge and render. What every session loads, with gates or without, is as
-small as can be, and this module holds what pytest finds: the first hook and the fixtures.
+Nothing is computed here: rooms below measure, judge and render. A session without gates loads no
+numpy, scipy, torch or mujoco. This module (PYTEST_DONT_REWRITE) holds what pytest finds: the first
+hooks and the fixtures.
 """
 
 from __future__ import annotations
@@ -11,52 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.plugin.hooks import (
-    Listed,
-    SessionHooks,
-    declare_extension_points,
-    may_be_typed,
-)
+from pytest_cpg.plugin import hookspecs
+from pytest_cpg.plugin.hooks import SessionHooks
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from pytest_cpg.contracts import Planner, Task
-    from pytest_cpg.gates.kind import GateKind
     from pytest_cpg.world_models import OracleDynamics
 
-__all__ = [
-    "benchmark_runner",
-    "conformance_model",
-    "conformance_planner",
-    "conformance_task",
-    "cpg_executor",
-    "learned_dynamics",
-    "oracle_dynamics",
-    "pytest_addoption",
-    "training_data",
-]
 
-
-def __dir__() -> list[str]:
-    """Return what pytest is to find: it tries each name of a plugin several times."""
-    return __all__
-
-
-@pytest.hookimpl
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the options if they may be typed; follow the session."""
-    declare_extension_points(pluginmanager)
-    hooks = SessionHooks(parser, _measured)
-    pluginmanager.register(Listed(hooks), "cpg-hooks")
-    if may_be_typed(pluginmanager):
-        hooks.kinds.declared()
+    """Declare the options and our hooks, and follow the session."""
+    pluginmanager.add_hookspecs(hookspecs)
+    pluginmanager.register(SessionHooks(parser, _measured), "cpg-hooks")
 
 
-def _measured(request: pytest.FixtureRequest, kind: GateKind[Any, Any], **given: Any) -> Any:
+def _measured(request: pytest.FixtureRequest, marker: str, **values: Any) -> Any:
     from pytest_cpg.plugin.fixtures import measured
 
-    return measured(request, kind, **given)
+    return measured(request, marker, **values)
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Exits: no code under test ends a session of gates as if they had passed."""
+"""Exits: no code under test ends a session of gates as if they had passed.
+
+Loaded in every session (PYTEST_DONT_REWRITE).
+"""
 
 from __future__ import annotations
 

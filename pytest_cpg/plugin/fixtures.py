@@ -15,7 +15,6 @@ from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
 from pytest_cpg.plugin.kinds import KINDS
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.kind import GateKind
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.plugin.measuring import ItemMeasuring
     from pytest_cpg.plugin.session import GateSession
@@ -38,7 +37,7 @@ _WANTED = "maps observations [B, O] and actions [B, A] to next observations [B, 
 
 def measured(
     request: pytest.FixtureRequest,
-    kind: GateKind[Any, Any],
+    marker: str,
     *,
     learned_dynamics: Any,
     cpg_executor: Any,
@@ -46,7 +45,8 @@ def measured(
 ) -> Any:
     """Return the result of a kind for a test's model."""
     gate = _gate_of(request)
-    if gate.kind is not kind:
+    if gate.kind.marker != marker:
+        kind = request.config.stash[KINDS].table[marker]
         fail(
             f"the fixture {kind.fixture} measures for tests marked {kind.marker}, and this one is "
             f"marked {gate.kind.marker}. Take the fixture {gate.kind.fixture}, or write "

@@ -29,7 +29,7 @@ from pytest_cpg.plugin.width import WIDTH, is_live, width_of
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.options import Option
-    from pytest_cpg.plugin.hooks import Collected
+    from pytest_cpg.plugin.kinds import Collected
     from pytest_cpg.plugin.live import LiveWorkers
     from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.render.line import Line

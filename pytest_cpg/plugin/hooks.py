@@ -1,29 +1,22 @@
 """Session hooks: what is done in every session, and who looks out for its first gate.
 
-Loaded in every session, with gates or without, and so as small as can be: what a session with gates
-needs is in `gate_hooks`.
+Loaded in every session (PYTEST_DONT_REWRITE); what a session with gates needs is in `gate_hooks`.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Generator, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_cpg.gates import BASELINE, HISTORY, PREFIX
 from pytest_cpg.plugin.exits import is_refused, is_success, left_by, refuse_success
-from pytest_cpg.plugin.kinds import EXTENSION_POINTS, KINDS, GateKinds
+from pytest_cpg.plugin.kinds import EXTENSION_POINTS, KINDS, Collected, GateKinds
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.gate_hooks import GateHooks
-
-if os.environ.get("CI"):
-    # Every session asks for it there, and later pytest's own finder would read it piece by piece.
-    import pytest_cpg.plugin.memory  # noqa: F401
 
 _ENDED_AS_PASSED = (
     "pytest was ended with exit code 0, and a gate has failed or was not accounted for: it is 1 "
@@ -35,56 +28,8 @@ _LEFT = (
 )
 
 
-class Collected:
-    """What a session has collected, before it is known whether it has gates.
-
-    Attributes
-    ----------
-    begun : float
-        When the session began, by the monotonic clock.
-    gates : list of Item
-        All that were collected or marked since, whether they run or not.
-    uncollected : set of str
-        "failed" and "skipped", where a file was not collected for that.
-    errors : dict
-        What went wrong, by the node id of what was not collected.
-    refused : list of str
-        What is wrong with the markers of the file that is being collected.
-    """
-
-    def __init__(self) -> None:
-        self.begun = time.monotonic()
-        self.gates: list[pytest.Item] = []
-        self.uncollected: set[str] = set()
-        self.errors: dict[str, str] = {}
-        self.refused: list[str] = []
-
-
-class Listed:
-    """The hooks of an object, for pytest, which searches the class of a plugin for each name."""
-
-    def __init__(self, hooks: object) -> None:
-        names = (name for name in vars(type(hooks)) if name.startswith("pytest_"))
-        vars(self).update({name: getattr(hooks, name) for name in names})
-
-    def __dir__(self) -> list[str]:
-        return [*vars(self)]
-
-
-def declare_extension_points(manager: pytest.PytestPluginManager) -> None:
-    """Declare the hooks of `hookspecs`, without loading what says what they are for."""
-
-    def hook() -> None: ...
-
-    points = ModuleType("extension points")
-    vars(points).update(dict.fromkeys(EXTENSION_POINTS, hook))
-    manager.add_hookspecs(points)
-
-
 class SessionHooks:
     """Follows one pytest session, in the controller or in one xdist worker.
-
-    All hooks are marked as such: pytest searches any other for marks of old.
 
     Parameters
     ----------
@@ -97,10 +42,10 @@ class SessionHooks:
         self._collected = Collected()
         self._has_begun = self._is_left = self._is_over = self._is_typed = False
         self._is_collected = False
+        self._config: pytest.Config = None  # type: ignore[assignment]  # until it is parsed
         self._followed: GateHooks | None = None
         self._put_exits_back: Callable[[int], None] | None = None
 
-    @pytest.hookimpl
     def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
         """Take the kinds of gate that a plugin or a conftest file contributes."""
         # No plugin is searched until one has any of these hooks: most sessions have none. What is
@@ -125,9 +70,9 @@ class SessionHooks:
     def pytest_load_initial_conftests(
         self, early_config: pytest.Config, parser: pytest.Parser, args: Sequence[str]
     ) -> Generator[None, object, object]:
-        """Guard the exits of this process; refuse options that no gate or conftest file has."""
-        self._guard(early_config)
+        """Guard exits where gates may be; refuse options that no gate or conftest file has."""
         self._is_typed = any(word.startswith("--cpg-") for word in args)
+        self._open(early_config)
         try:
             loaded = yield
         except SystemExit as error:
@@ -138,13 +83,12 @@ class SessionHooks:
             from pytest_cpg.plugin.settings import check_typed
 
             _, unknown = parser.parse_known_and_unknown_args([*args])
-            check_typed(unknown, self.kinds.declared())
+            check_typed(unknown, self.kinds.options.table)
         return loaded
 
-    @pytest.hookimpl
     def pytest_configure(self, config: pytest.Config) -> None:
         """Check the options, and follow a session of which something is asked."""
-        self._guard(config)
+        self._open(config)
         config.stash[HOOKS], config.stash[KINDS] = self, self.kinds
         # Where workers collect, they say what.
         self._is_collected = _is_shared(config)
@@ -162,7 +106,7 @@ class SessionHooks:
         if self._followed is None:
             from pytest_cpg.plugin.gate_hooks import follow
 
-            self._followed = follow(self._config, self.kinds.declared(), self._collected)
+            self._followed = follow(self._config, self.kinds.options.table, self._collected)
         return self._followed
 
     @pytest.hookimpl(tryfirst=True)
@@ -170,7 +114,7 @@ class SessionHooks:
         """Refuse settings of the ini file that mean nothing, before workers are started."""
         # Conftest files of folders are loaded from now on, as these are collected.
         self._has_begun = True
-        if unknown := self.kinds.unknown_in_ini(self._config):
+        if unknown := self.kinds.options.unknown_in_ini(self._config):
             from pytest_cpg.plugin.settings import check_names
 
             written = self._config.getoption("override_ini") or ()
@@ -178,9 +122,8 @@ class SessionHooks:
                 setting.startswith(f"{name}=") for name in unknown for setting in written
             )
             place = "of -o" if is_typed else f"in {self._config.inipath}"
-            check_names(unknown, "cpg_", self.kinds.declared(), place)
+            check_names(unknown, "cpg_", self.kinds.options.table, place)
 
-    @pytest.hookimpl
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Note a bad marker, which its file is refused for with all others of it."""
         test = metafunc.definition
@@ -199,9 +142,9 @@ class SessionHooks:
         """Note a gate before anybody can drop it, or take its marker away."""
         if self.kinds.has_gate(item):
             self._collected.gates.append(item)
+            self._guard()
             self.follow()
 
-    @pytest.hookimpl
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note the gates that were collected and will not run."""
         gates = self.kinds.marked(items)
@@ -235,7 +178,6 @@ class SessionHooks:
             say_once(report, call.excinfo)
         return report
 
-    @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file was skipped or could not be imported, here or on a worker."""
         if not report.passed:
@@ -253,6 +195,7 @@ class SessionHooks:
         if gates:
             self._collected.gates += (gate for gate in gates if gate not in known)
             self.follow().check_will_run()
+        self._guard()
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
@@ -288,7 +231,6 @@ class SessionHooks:
         self._show(_ENDED_AS_PASSED if self._is_over else _LEFT)
         return pytest.ExitCode.TESTS_FAILED
 
-    @pytest.hookimpl
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the session is left, maybe by `pytest.exit`, which may say that it passed."""
         self._is_left = True
@@ -321,15 +263,24 @@ class SessionHooks:
         is_open = not self._is_collected and bool(os.environ.get("CI"))
         return is_open or self._had_gates(HISTORY)
 
-    def _guard(self, config: pytest.Config) -> None:
-        """Guard the exits of this process before any conftest file or module is imported."""
-        if self._put_exits_back is None:
+    def _open(self, config: pytest.Config) -> None:
+        """Follow a session before any conftest file or module of it is imported."""
+        if self._config is None:
             self._config = config
+            # Whoever is added first comes last, when pytest has only the exit code left to give.
+            config.add_cleanup(self._end)
+            self._guard()
+
+    def _guard(self) -> None:
+        """Guard the exits of this process while gates may be lost by them, and no longer."""
+        if not self._may_hide_gates:
+            if self._put_exits_back:
+                self._put_exits_back(0)
+                self._put_exits_back = None
+        elif self._put_exits_back is None:
             self._put_exits_back = refuse_success(
                 lambda: self._may_hide_gates, lambda: self._has_begun, self._show
             )
-            # Whoever is added first comes last, when pytest has only the exit code left to give.
-            config.add_cleanup(self._end)
 
     def _end(self) -> None:
         """Have the last word on the exit code, which other hooks may have changed."""
@@ -344,31 +295,6 @@ class SessionHooks:
 
 
 HOOKS: pytest.StashKey[SessionHooks] = pytest.StashKey()
-
-
-def may_be_typed(pluginmanager: pytest.PytestPluginManager) -> bool:
-    """Say whether an option of gates may be typed, or shown as one that can be.
-
-    Options that nobody types are declared when the first gate is met: most sessions have none. A
-    project that keeps something of its gates may ask for options in a conftest file.
-    """
-    config: Any = pluginmanager.get_plugin("pytestconfig")
-    try:
-        written = config.getini("addopts")
-    except ValueError:
-        # Too early for whoever names a plugin in a call of `pytest.main`.
-        return True
-    words = (*config.invocation_params.args, *os.environ.get("PYTEST_ADDOPTS", "").split())
-    return (
-        "_ARGCOMPLETE" in os.environ
-        or any(map(_may_ask, map(str, (*words, *written))))
-        or (config.rootpath / BASELINE).parent.exists()
-    )
-
-
-def _may_ask(word: str) -> bool:
-    is_short = word.startswith("-") and not word.startswith("--")
-    return "--cpg-" in word or word.startswith(("--help", "@")) or (is_short and "h" in word)
 
 
 def _is_asked(config: pytest.Config) -> bool:

@@ -1,4 +1,7 @@
-"""Hook specs: how a conftest or a plugin contributes kinds of gate and components."""
+"""Hook specs: how a conftest or a plugin contributes kinds of gate and components.
+
+Loaded in every session (PYTEST_DONT_REWRITE).
+"""
 
 from __future__ import annotations
 

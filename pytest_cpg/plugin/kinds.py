@@ -1,11 +1,13 @@
-"""Kinds: which kinds of gate a session has, by their markers, and the fixtures that measure.
+"""Kinds: which kinds of gate a session has, by their markers, and what it has collected of them.
 
-Loaded in every session, with gates or without, and so as small as can be.
+Loaded in every session (PYTEST_DONT_REWRITE), and loads no kind of ours.
 """
 
 from __future__ import annotations
 
 import re
+import time
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -14,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg import gates
+from pytest_cpg.gates import BUILT_IN, GATES
+from pytest_cpg.plugin.options import DeclaredOptions
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.kind import GateKind
-    from pytest_cpg.gates.options import Option
-    from pytest_cpg.plugin.options import DeclaredOptions
 
 _COMPONENTS = ("tasks", "planners", "world_models", "checkpoint_readers")
 # What the hook of each name returns a dict of.
@@ -29,48 +30,56 @@ EXTENSION_POINTS = {
 }
 
 
+class Collected:
+    """What a session has collected, before it is known whether it has gates.
+
+    Attributes
+    ----------
+    begun : float
+        When the session began, by the monotonic clock.
+    gates : list of Item
+        All that were collected or marked since, whether they run or not.
+    uncollected : set of str
+        "failed" and "skipped", where a file was not collected for that.
+    errors : dict
+        What went wrong, by the node id of what was not collected.
+    refused : list of str
+        What is wrong with the markers of the file that is being collected.
+    """
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+        self.gates: list[pytest.Item] = []
+        self.uncollected: set[str] = set()
+        self.errors: dict[str, str] = {}
+        self.refused: list[str] = []
+
+
 class GateKinds:
-    """The kinds of gate that plugins and conftest files have contributed.
+    """The kinds of gate: ours, and those that plugins and conftest files have contributed.
 
     Parameters
     ----------
     parser : pytest.Parser
         Where options are declared.
     measured : callable
-        Given a fixture's request, a kind and the values of its fixtures, returns a result.
+        Given a fixture's request, a marker and the values of its fixtures, returns a result.
 
     Attributes
     ----------
-    table : dict
+    table : mapping
         By marker.
     """
 
     def __init__(self, parser: pytest.Parser, measured: Callable[..., Any]) -> None:
-        self._parser, self._measured = parser, measured
-        self._options: DeclaredOptions | None = None
+        self._measured = measured
+        self.options = DeclaredOptions(parser)
         self._config: pytest.Config | None = None
-        # Taken before pluggy knows of the hook: it would search every plugin of every session.
-        self._early: list[object] = [gates]
+        # Taken before the session is configured.
+        self._early: list[object] = []
         self._registered: set[str] = set()
-        self.table: dict[str, GateKind[Any, Any]] = {}
-
-    def declared(self) -> Mapping[str, Option]:
-        """Return the options of every session and of its kinds, by name, declared by now.
-
-        Raises pytest.UsageError where two have one name.
-        """
-        if self._options is None:
-            from pytest_cpg.plugin.options import DeclaredOptions
-
-            self._options = DeclaredOptions(self._parser)
-            for plugin in self._early:
-                _declare_of(plugin, self._options)
-        return self._options.table
-
-    def unknown_in_ini(self, config: pytest.Config) -> list[str]:
-        """Return settings of the ini file that nobody heeds."""
-        # Where there is any, something is asked of the session.
-        return self._options.unknown_in_ini(config) if self._options else []
+        self._contributed: dict[str, GateKind[Any, Any]] = {}
+        self.table: Mapping[str, GateKind[Any, Any]] = ChainMap(self._contributed, GATES)  # type: ignore[arg-type]  # only read
 
     def take(self, plugin: object) -> None:
         """Take what a plugin contributes by the hook ``pytest_cpg_gates``, if anything.
@@ -82,16 +91,22 @@ class GateKinds:
             self._add(_contributed(plugin), self._config)
             return
         self._early.append(plugin)
-        if _hooks_of(plugin).get("pytest_cpg_gates") is None:
+        try:
+            kinds = _contributed(plugin)
+        # What is wrong is said once the session is configured.
+        except pytest.UsageError:
             return
-        if self._options is None:
-            self.declared()
-        else:
-            _declare_of(plugin, self._options)
+        self.options.declare_of(kinds)
 
     def open(self, config: pytest.Config) -> None:
-        """Add what plugins, ours first, have contributed, and from now on what they bring."""
+        """Add our kinds and those of plugins, and from now on what plugins bring."""
         self._config = config
+        fixtures = ModuleType("fixtures of our gates")
+        for marker, kind in BUILT_IN.items():
+            shown = _shown(GATES[marker]) if config.option.markers else marker
+            config.addinivalue_line("markers", shown)
+            setattr(fixtures, marker, _fixture(marker, marker, kind.fixtures, self._measured))
+        config.pluginmanager.register(fixtures)
         for plugin in self._early:
             self._add(_contributed(plugin), config)
 
@@ -123,19 +138,20 @@ class GateKinds:
         return any(re.search(rf"\bmark\.{marker}\b", text) for marker in self.table)
 
     def _add(self, kinds: Mapping[str, Any], config: pytest.Config) -> None:
+        if not kinds:
+            return
+        from pytest_cpg.plugin.contributed import check_kind
+
         # One plugin for all: pytest goes through the names of each.
         fixtures = ModuleType(f"fixtures of {[*kinds]}")
         for marker, kind in kinds.items():
-            # Ours are known to be right, and whoever asks loads them.
-            if not isinstance(kind, gates.BuiltIn):
-                from pytest_cpg.plugin.contributed import check_kind
-
-                check_kind(marker, kind, self.table, self.declared())
-            self.table[marker] = kind
-            config.addinivalue_line("markers", f"{_shown(kind, config)}: {kind.help}")
-            setattr(fixtures, kind.fixture, _fixture(kind, self._measured))
-        if kinds:
-            config.pluginmanager.register(fixtures)
+            check_kind(marker, kind, self.table, self.options.table)
+            self._contributed[marker] = kind
+            config.addinivalue_line("markers", _shown(kind))
+            needs = getattr(kind, "fixtures", ())
+            fixture = _fixture(marker, kind.fixture, needs, self._measured)
+            setattr(fixtures, kind.fixture, fixture)
+        config.pluginmanager.register(fixtures)
 
 
 KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
@@ -176,16 +192,6 @@ def _hooks_of(plugin: object) -> Mapping[str, Any]:
     return {name: getattr(plugin, name) for name in EXTENSION_POINTS if name in dir(plugin)}
 
 
-def _declare_of(plugin: object, options: DeclaredOptions) -> None:
-    """Declare the options of the kinds that a plugin contributes."""
-    try:
-        kinds = _contributed(plugin)
-    # What is wrong is said once the session is configured.
-    except pytest.UsageError:
-        return
-    options.declare_of(kinds)
-
-
 def _near(name: str, markers: Iterable[str]) -> list[str]:
     """Return the markers that a name may be meant for, the nearest first.
 
@@ -198,26 +204,24 @@ def _near(name: str, markers: Iterable[str]) -> list[str]:
     return [folded[one] for one in near if len(one) > 3 or {*one} == {*name.casefold()}]
 
 
-def _shown(kind: GateKind[Any, Any], config: pytest.Config) -> str:
-    """Return what pytest is to know of a marker: its arguments where somebody reads them."""
-    if not getattr(config.option, "markers", False):
-        return kind.marker
+def _shown(kind: GateKind[Any, Any]) -> str:
+    """Return what pytest is to know of a marker."""
     from pytest_cpg.gates.arguments import signature
 
-    return signature(kind.marker, kind.arguments)
+    return f"{signature(kind.marker, kind.arguments)}: {kind.help}"
 
 
-def _fixture(kind: GateKind[Any, Any], measure: Callable[..., Any]) -> object:
+def _fixture(marker: str, name: str, needs: Iterable[str], measure: Callable[..., Any]) -> object:
     """Return the fixture that measures for a kind, and gives the result."""
 
-    def measured(request: pytest.FixtureRequest, **given: Any) -> Any:
+    def measured(request: pytest.FixtureRequest, **values: Any) -> Any:
         __tracebackhide__ = True
-        return measure(request, kind, **given)
+        return measure(request, marker, **values)
 
     # The model comes last: what is wrong with the task is said first.
-    names = ("request", "cpg_executor", *getattr(kind, "fixtures", ()), "learned_dynamics")
+    names = ("request", "cpg_executor", *needs, "learned_dynamics")
     measured.__signature__ = Signature(  # type: ignore[attr-defined]  # which pytest reads
         [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     )
-    measured.__doc__ = f"Give the gate's result, measured before the test's body: {kind.help}"
-    return pytest.fixture(name=kind.fixture)(measured)
+    measured.__doc__ = f"Give the result of a test marked {marker}, measured before its body."
+    return pytest.fixture(name=name)(measured)

@@ -1,4 +1,4 @@
-"""Memory: what pytest's cache has of the gates of earlier sessions."""
+"""Memory: what pytest's cache has of the gates of earlier sessions (PYTEST_DONT_REWRITE)."""
 
 from __future__ import annotations
 

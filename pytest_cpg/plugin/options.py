@@ -1,4 +1,7 @@
-"""Options: what may be asked of any session, whatever kinds of gate it has."""
+"""Options: what may be asked of any session, whatever kinds of gate it has.
+
+Loaded in every session (PYTEST_DONT_REWRITE).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_cpg.gates import BASELINE, HISTORY
-from pytest_cpg.gates.options import OF_ALL_GATES, Option, parser
+from pytest_cpg.gates.arguments import all_or_whole, one_of, optional_path, path, whole, workers
+from pytest_cpg.gates.options import OF_ALL_GATES, OF_PLANNING_GAP, Option
 from pytest_cpg.render.formats import FORMATS
 
 _OfSession = partial(Option, is_for_one_gate=False)
@@ -18,7 +22,7 @@ OPTIONS = (
     *OF_ALL_GATES,
     _OfSession(
         "correction",
-        parser("one_of", "none", "holm"),
+        one_of("none", "holm"),
         "string",
         "none",
         "METHOD",
@@ -26,7 +30,7 @@ OPTIONS = (
     ),
     _OfSession(
         "family_size",
-        parser("whole", 0, 1_000_000),
+        whole(0, 1_000_000),
         "int",
         0,
         "K",
@@ -35,7 +39,7 @@ OPTIONS = (
     ),
     _OfSession(
         "baseline",
-        parser("path"),
+        path,
         "string",
         BASELINE,
         "PATH",
@@ -44,7 +48,7 @@ OPTIONS = (
     *(
         _OfSession(
             name,
-            parser("optional_path"),
+            optional_path,
             "string",
             "",
             "PATH",
@@ -55,7 +59,7 @@ OPTIONS = (
     ),
     _OfSession(
         "history",
-        parser("optional_path"),
+        optional_path,
         "string",
         HISTORY,
         "GLOB",
@@ -64,7 +68,7 @@ OPTIONS = (
     ),
     _OfSession(
         "workers",
-        parser("workers"),
+        workers,
         "string",
         1,
         "N|ADDRESS",
@@ -74,7 +78,7 @@ OPTIONS = (
     ),
     _OfSession(
         "replay",
-        parser("path"),
+        path,
         "string",
         "",
         "FILE[::EPISODE]",
@@ -84,7 +88,7 @@ OPTIONS = (
     ),
     _OfSession(
         "require",
-        parser("all_or_whole"),
+        all_or_whole,
         "string",
         "",
         "all|N",
@@ -133,7 +137,7 @@ class DeclaredOptions:
         )
         self._of_sessions = parser.getgroup("cpg-session", "sessions with such gates (likewise)")
         self.table: dict[str, Option] = {}
-        for option in OPTIONS:
+        for option in (*OPTIONS, *OF_PLANNING_GAP):
             self._add(option)
         for name, help_text in SWITCHES.items():
             self._of_sessions.addoption(

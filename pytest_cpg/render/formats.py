@@ -1,4 +1,4 @@
-"""Formats: every form of report that a session writes, in one table.
+"""Formats: every form of report that a session writes, in one table (PYTEST_DONT_REWRITE).
 
 Options, checks and files follow from a row. Its module has a function
 ``report(session, *, root, page) -> str``: ``root`` is the way from the report's folder to the root

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from sessions import flat
@@ -40,13 +41,6 @@ def watch(folder, arguments, without=("xdist", "hypothesispytest")):
     return result.stdout
 
 
-# What a session without gates may import of ours, and in CI: each takes a quarter of a millisecond.
-LIGHT = """
-    pytest_cpg plugin plugin.exits plugin.hooks plugin.kinds gates
-"""
-IN_CI = "plugin.memory"
-# Options that a conftest file may ask for.
-WITH_HISTORY = " plugin.options gates.options render render.formats"
 # Its marker is one that nobody has registered.
 PLAIN = """
 import pytest
@@ -57,28 +51,21 @@ def test_plain():
 """
 
 
-@pytest.mark.parametrize(
-    ("ci", "kept", "light"),
-    [
-        ("", ".", LIGHT),
-        ("true", ".", LIGHT + IN_CI),
-        # As a job with gates leaves it in the project's cache.
-        ("true", ".cpg", LIGHT + IN_CI + WITH_HISTORY),
-    ],
-    ids=["", "ci", "ci with a history"],
-)
+@pytest.mark.parametrize("ci", ["", "true"])
+@pytest.mark.parametrize("kept", [".", ".cpg"])
 @pytest.mark.parametrize("arguments", ['"--co", "-q"', '"-q"'])
-def test_a_session_without_gates_imports_little_and_starts_no_process(
-    ci, kept, light, arguments, tmp_path, monkeypatch
+def test_a_session_without_gates_imports_nothing_heavy_and_starts_no_process(
+    ci, kept, arguments, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("CI", ci)
     (tmp_path / "test_plain.py").write_text(PLAIN)
     (tmp_path / kept).mkdir(exist_ok=True)
+    # As a job with gates leaves it in the project's cache.
     (tmp_path / kept / "history").touch()
     output = watch(tmp_path, arguments)
     assert "HEAVY [] STARTED [] OURS pytest_cpg " in output
-    ours = output.partition("OURS ")[2].split()
-    assert {name.removeprefix("pytest_cpg.") for name in ours} <= {*light.split()}
+    rooms = {name.split(".")[1] for name in output.partition("OURS ")[2].split()[1:]}
+    assert rooms <= {"plugin", "gates", "render"}, "no kind is loaded, and nothing that reports"
 
 
 @pytest.mark.parametrize(
@@ -151,23 +138,39 @@ def test_a_session_without_gates_computes_nothing_in_its_workers(more, tmp_path)
     assert "ENDED 0\nHEAVY []" in output
 
 
-LOADERS = """
-import sys
+UNPATCHED = """
+import os
 
-def test_loaders():
-    found = {name for name, module in sys.modules.items() if name.startswith("pytest_cpg")
-             and hasattr(module.__loader__, "mark_rewrite")}
-    assert found <= {"pytest_cpg"}
-    # Whatever is imported from now on is found as ever.
-    assert any(hasattr(finder, "mark_rewrite") for finder in sys.meta_path)
+def test_exits():
+    assert all(type(end) is type(len) for end in (os._exit, os.execv, os.execve))
 """
 
 
 @pytest.mark.parametrize("ci", ["", "true"])
-def test_what_every_session_loads_is_not_read_piece_by_piece(ci, tmp_path, monkeypatch):
+def test_nothing_of_os_is_patched_in_a_session_without_gates(ci, tmp_path, monkeypatch):
     monkeypatch.setenv("CI", ci)
-    (tmp_path / "test_loaders.py").write_text(LOADERS)
+    (tmp_path / "test_exits.py").write_text(UNPATCHED)
     assert "1 passed" in watch(tmp_path, '"-q"')
+
+
+ALWAYS_LOADED = """
+    __init__ plugin plugin.exits plugin.hooks plugin.hookspecs plugin.kinds plugin.options gates
+    plugin.memory gates.arguments gates.options
+    render render.formats
+"""
+
+
+@pytest.mark.parametrize("name", ALWAYS_LOADED.split())
+def test_pytest_rewrites_no_module_that_every_session_loads(name):
+    module = "pytest_cpg" if name == "__init__" else f"pytest_cpg.{name}"
+    assert "PYTEST_DONT_REWRITE" in import_module(module).__doc__
+
+
+def test_every_session_loads_no_module_that_pytest_rewrites(tmp_path):
+    (tmp_path / "test_plain.py").write_text("def test_plain(): pass")
+    ours = watch(tmp_path, '"--co", "-q"').partition("OURS ")[2].split()
+    loaded = {name.removeprefix("pytest_cpg").removeprefix(".") or "__init__" for name in ours}
+    assert loaded <= {*ALWAYS_LOADED.split()}
 
 
 def test_collecting_a_gate_loads_no_simulator_and_no_torch(tmp_path):

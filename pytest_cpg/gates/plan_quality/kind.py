@@ -13,7 +13,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates import GATES
+from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import (
     OF_EPISODES,
     REQUIRED,
@@ -66,13 +66,14 @@ _SEARCH = "Search wider, look further ahead (horizon=), or give more steps (budg
 # Of an episode's exploitation, where nothing is known: episodes of constructed faults have less.
 _ASSUMED_DEVIATION = 0.2
 _share = between(0, 1)
-_KNOWN = GATES["cpg_plan_quality"]
 
 
 class PlanQuality(CriteriaKind[PlanQualityResult]):
     """Whether plans that a learned model likes are as good in truth."""
 
-    marker, help = _KNOWN.marker, _KNOWN.help
+    marker = "cpg_plan_quality"
+    fixtures = BUILT_IN[marker].fixtures
+    help = "gate this test on whether plans that a learned world model likes are as good in truth."
     example = 'task="reacher-easy", planner="preset"'
     arguments = (
         Argument("task", as_given, REQUIRED, help="the name of a task, or a Task"),

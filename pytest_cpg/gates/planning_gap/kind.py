@@ -15,7 +15,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import parse_perturbation
 from pytest_cpg.episodes.replay import replay
 from pytest_cpg.episodes.traces import Replay
-from pytest_cpg.gates import GATES
+from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import (
     OF_EPISODES,
     REQUIRED,
@@ -198,13 +198,12 @@ def _check_returns(asked: Asked) -> None:
         )
 
 
-_KNOWN = GATES["cpg"]
-
-
 class PlanningGap:
     """How many starts a learned model loses against the true dynamics."""
 
-    marker, fixture, help = _KNOWN.marker, _KNOWN.fixture, _KNOWN.help
+    marker = fixture = "cpg"
+    fixtures = BUILT_IN[marker].fixtures
+    help = "gate this test on the planning gap between the true dynamics and a learned world model."
     options = OF_PLANNING_GAP
     example = 'task="reacher-easy", planner="preset"'
     arguments = (

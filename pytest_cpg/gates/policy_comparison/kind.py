@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.gates import GATES
+from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import REQUIRED, Argument, as_given, between, of_option, one_of
 from pytest_cpg.gates.card import USUAL_LEVEL, Severity
 from pytest_cpg.gates.criteria import CriteriaKind
@@ -40,7 +40,6 @@ _ENDING = ("hopper", "walker2d")
 _FEWEST_GROUPS = 30
 _ASSUMED_LOSS = 0.25
 _share, _level = between(0, 1), between(0, 1)
-_KNOWN = GATES["cpg_opcc"]
 
 
 def _confidence(value: Any) -> float:
@@ -56,7 +55,9 @@ def _confidence(value: Any) -> float:
 class PolicyComparison(CriteriaKind[ComparisonResult]):
     """How often a model is wrong about the better of two policies, and whether it knows when."""
 
-    marker, help = _KNOWN.marker, _KNOWN.help
+    marker = "cpg_opcc"
+    fixtures = BUILT_IN[marker].fixtures
+    help = "gate this test on whether a learned world model knows when it is wrong about policies."
     example = 'queries="queries.npz"'
     wanted_model = "several in one: members = E, and step or rollout"
     resumes = True
