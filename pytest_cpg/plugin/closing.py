@@ -1,4 +1,4 @@
-"""Closing: what a session's gates come to once it is over, and what is kept and written of it."""
+"""Closing: what a session's gates come to once it is over, beside what was accepted before."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Set
 from datetime import UTC, datetime
+from functools import cached_property
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,47 @@ from pytest_cpg.gates import HISTORY
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.outputs import SessionOutputs, path_of
 from pytest_cpg.plugin.scope import SessionScope
-from pytest_cpg.plugin.session_baseline import SessionBaseline
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.report.baseline import Baseline
     from pytest_cpg.report.ledger import Ledger
+
+
+class SessionBaseline:
+    """The baseline of one session."""
+
+    def __init__(self, config: pytest.Config, settings: Settings, scope: SessionScope) -> None:
+        self._config, self._settings, self._scope = config, settings, scope
+        self.path = Path(config.rootpath, settings.of_session("baseline"))
+        self.is_corrected = bool(settings.of_session("correction") == "holm")
+
+    @cached_property
+    def accepted(self) -> Baseline | None:
+        """The last accepted results; None when there are none.
+
+        Raises FileError when the file cannot be used.
+        """
+        if not self.path.exists():
+            return None
+        from pytest_cpg.report.baseline import load
+
+        return load(self.path, self._config.stash[KINDS].table)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the session has to do with it at all."""
+        is_updated = "update_baseline" in self._settings.switches
+        is_compared = self._settings.of_session("drift") != "off" or self._scope.required == "all"
+        return is_updated or self.is_corrected or is_compared
+
+    @property
+    def family_size(self) -> int:
+        """Gates of the family by the settings or the baseline, never by what was selected."""
+        typed = int(self._settings.of_session("family_size"))
+        accepted = self.accepted if self.is_used and not typed else None
+        return typed or (accepted.family_size if accepted else 0)
 
 
 class Closing:

@@ -24,14 +24,14 @@ from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.scope import check_will_run
 from pytest_cpg.plugin.session import GateSession
 from pytest_cpg.plugin.settings import Settings, read_settings
-from pytest_cpg.plugin.width import WIDTH, is_live, width_of
+from pytest_cpg.plugin.terminal import WIDTH, is_live, width_of
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.options import Option
     from pytest_cpg.plugin.kinds import Collected
-    from pytest_cpg.plugin.live import LiveWorkers
     from pytest_cpg.plugin.replay import SessionReplay
+    from pytest_cpg.plugin.terminal import LiveWorkers
     from pytest_cpg.render.line import Line
     from pytest_cpg.world_models import CheckpointReader
 
@@ -232,7 +232,7 @@ class GateHooks:
 
     @cached_property
     def _live_workers(self) -> LiveWorkers:
-        from pytest_cpg.plugin.live import LiveWorkers
+        from pytest_cpg.plugin.terminal import LiveWorkers
 
         shown = LiveWorkers(self._config)
         self._config.pluginmanager.register(shown, "cpg-live")

@@ -228,7 +228,7 @@ def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list
     With ``is_failing`` of every result, as the test fails for another reason.
     """
     from pytest_cpg.plugin.replay import keep_lost
-    from pytest_cpg.plugin.width import width_of
+    from pytest_cpg.plugin.terminal import width_of
     from pytest_cpg.render.line import Line
     from pytest_cpg.render.section import section
 

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.parts import Alarms, Baselined, Forecasts, Replays, SmokeTest
 from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
-from pytest_cpg.plugin.closing import Closing
+from pytest_cpg.plugin.closing import Closing, SessionBaseline
 from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, read_gate
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope
-from pytest_cpg.plugin.session_baseline import SessionBaseline
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from pytest_cpg.gates.finding import Finding
-    from pytest_cpg.gates.kind import ForecastLine
+    from pytest_cpg.gates.kind import ForecastLine, GateKind
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.plugin.measuring import ItemMeasuring, SessionRuns
     from pytest_cpg.plugin.replay import SessionReplay
@@ -48,6 +49,17 @@ _NO_FAMILY = (
     "--cpg-correction=holm shares one error rate among all gates of the project, and needs to know "
     "how many they are. Set cpg_family_size in the ini file, or keep a baseline."
 )
+
+
+# What a kind needs for it, and what it says where that is missing.
+_NEEDS: Mapping[str, tuple[type, str]] = {
+    "plan": (Forecasts, "says nothing before it is run"),
+    "quick": (SmokeTest, "has no smoke test"),
+    "replay": (Replays, "has no episodes to run again"),
+    "render": (Replays, "has no episodes to film"),
+    "update_baseline": (Baselined, "has nothing to keep in a baseline"),
+    "correction": (Alarms, "has no p-value, and shares no error rate"),
+}
 
 
 class GateSession:
@@ -164,13 +176,11 @@ class GateSession:
 
     def begin(self, item: pytest.Item) -> None:
         """Check a gate that is about to run."""
-        from pytest_cpg.plugin.support import check_gate
-
         gate, name = self.gate(item), gate_id(item)
         if name in self.ledger.clashes:
             fail(_CLASH.format(id=name, marker=gate.kind.marker))
         begin_attempt(item, allow_reruns=self._settings.allow_reruns)
-        check_gate(gate, self._settings)
+        _check_gate(gate, self._settings)
 
     def note_report(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker."""
@@ -222,7 +232,6 @@ class GateSession:
         from pytest_cpg.gates.answer import ask_at_end
         from pytest_cpg.gates.kept import entry_for
         from pytest_cpg.plugin.memory import remembered_costs
-        from pytest_cpg.plugin.support import check_supports
         from pytest_cpg.render.line import forecast_table
 
         costs, config = remembered_costs(self._config), self._config
@@ -232,7 +241,7 @@ class GateSession:
             accepted = self._baseline.accepted if self._baseline.is_used else None
             for item in gates:
                 gate, name = self.gate(item), gate_id(item)
-                check_supports(gate.kind, "plan")
+                _check_supports(gate.kind, "plan")
                 kind: Any = gate.kind
                 forecast = ask_at_end(
                     faults,
@@ -312,3 +321,33 @@ def _has_marked_parameters(definition: pytest.Item) -> bool:
     )
     table = definition.config.stash[KINDS].table
     return any(mark.name in table for value in values for mark in getattr(value, "marks", ()))
+
+
+def _check_supports(kind: GateKind[Any, Any], option: str) -> None:
+    """Fail where an option asks a kind for what it does not have."""
+    part, why = _NEEDS[option]
+    if not has(kind, part):
+        _refuse(kind, option, why)
+
+
+def _refuse(kind: GateKind[Any, Any], option: str, why: str) -> NoReturn:
+    fail(
+        f"--cpg-{option.replace('_', '-')}: a gate marked {kind.marker} {why}. Leave such gates "
+        f"out: -m 'not {kind.marker}'."
+    )
+
+
+def _check_gate(gate: Gate, settings: Settings) -> None:
+    """Fail where the session or the marker asks a gate for what its kind does not have."""
+    asked = {*settings.switches, *settings.typed} & {"quick", "replay", "render", "update_baseline"}
+    if settings.of_session("correction") == "holm":
+        asked.add("correction")
+    for option in sorted(asked):
+        _check_supports(gate.kind, option)
+        if option in ("replay", "render") and gate.task is None:
+            _refuse(gate.kind, option, "has no task to run episodes on")
+    if gate.drift == "fail" and not has(gate.kind, Baselined):
+        fail(
+            f"drift='fail': a gate marked {gate.kind.marker} keeps nothing to compare with. Leave "
+            f"drift out of its marker, or such gates: -m 'not {gate.kind.marker}'."
+        )
