@@ -13,11 +13,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates import HISTORY
+from pytest_cpg.gates.answer import ask_at_end
+from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.parts import Costs
+from pytest_cpg.machine.files import FileError
+from pytest_cpg.machine.git import git_state
 from pytest_cpg.plugin.kinds import KINDS
+from pytest_cpg.plugin.memory import remember_costs
 from pytest_cpg.plugin.outputs import SessionOutputs, path_of
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
+from pytest_cpg.report.baseline import load
+from pytest_cpg.report.baseline_findings import baseline_findings
+from pytest_cpg.report.history import History
+from pytest_cpg.report.history_file import append, found_in, read
+from pytest_cpg.report.provenance import collect
+from pytest_cpg.report.session import Session, SessionEnd, error_in
+from pytest_cpg.report.together import resumed, together, without_effect
+from pytest_cpg.report.unjudged import unjudged_findings
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.finding import Finding
@@ -41,8 +56,6 @@ class SessionBaseline:
         """
         if not self.path.exists():
             return None
-        from pytest_cpg.report.baseline import load
-
         return load(self.path, self._config.stash[KINDS].table)
 
     @property
@@ -84,19 +97,14 @@ class Closing:
     ) -> None:
         self._config, self._settings, self._begun = config, settings, begun
         self._scope, self._baseline, self._outputs = scope, baseline, outputs
-        self._is_replay = is_replay
         self._judges = "quick" not in settings.switches and not is_replay
-
-    def owes(self, *, has_gates: bool) -> bool:
-        """Say whether there is anything to account for or to write."""
-        return has_gates or self._writes(has_gates=has_gates) or self._owes_gates
 
     def close(
         self,
         ledger: Ledger,
         session: pytest.Session,
         *,
-        has_gates: bool,
+        writes: bool,
         failed: Set[str],
         errors: Mapping[str, str],
     ) -> None:
@@ -104,6 +112,8 @@ class Closing:
 
         Parameters
         ----------
+        writes : bool
+            Whether anything is to be written besides the terminal.
         failed : set of str
             Node ids of the tests that failed and are no gates.
         errors : mapping
@@ -111,9 +121,7 @@ class Closing:
         """
         # Before a baseline is written, which is a change to the tree.
         provenance = None
-        if self._writes(has_gates=has_gates):
-            from pytest_cpg.report.provenance import collect
-
+        if writes:
             provenance = collect(self._config.rootpath)
         ledger.findings += self._findings(ledger)
         # Workers do not say what they are doing.
@@ -124,8 +132,6 @@ class Closing:
         if self._scope.has_run and self._judges:
             _add_to_history(self._config, self._settings, ledger)
         if provenance is not None:
-            from pytest_cpg.report.session import Session, SessionEnd, error_in
-
             end = SessionEnd(
                 exit_code=int(session.exitstatus),
                 # A gate whose worker died is reported by xdist, which does not know that it is one.
@@ -136,24 +142,7 @@ class Closing:
             ledger.findings += self._outputs.write(Session.of(ledger, provenance, end))
             hold_status(ledger, session)
 
-    def _writes(self, *, has_gates: bool) -> bool:
-        is_run = self._scope.has_run and not self._is_replay
-        return is_run and self._outputs.is_asked(with_gates=has_gates)
-
-    @property
-    def _owes_gates(self) -> bool:
-        from pytest_cpg.plugin.memory import had_gates
-
-        baseline = self._settings.of_session("baseline")
-        return self._scope.owes_gates(had_gates=had_gates(self._config, baseline))
-
     def _findings(self, ledger: Ledger) -> tuple[Finding, ...]:
-        from pytest_cpg.gates.finding import Finding
-        from pytest_cpg.machine.files import FileError
-        from pytest_cpg.report.baseline_findings import baseline_findings
-        from pytest_cpg.report.together import resumed, together, without_effect
-        from pytest_cpg.report.unjudged import unjudged_findings
-
         scope, baseline, switches = self._scope, self._baseline, self._settings.switches
         try:
             family_size = baseline.family_size
@@ -198,12 +187,6 @@ class Closing:
 
     def _remember(self, ledger: Ledger) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and which gates there are."""
-        from pytest_cpg.contracts.parts import has
-        from pytest_cpg.gates.answer import ask_at_end
-        from pytest_cpg.gates.parts import Costs
-        from pytest_cpg.plugin.memory import remember_costs
-        from pytest_cpg.report.session import Session
-
         if not self._judges:
             return
         faults = [*ledger.findings]
@@ -229,13 +212,6 @@ def _add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) -
 
     What goes wrong is said, and fails no gate. An empty --cpg-history turns all of it off.
     """
-    from pytest_cpg.gates.finding import Finding
-    from pytest_cpg.machine.files import FileError
-    from pytest_cpg.machine.git import git_state
-    from pytest_cpg.report.history import History
-    from pytest_cpg.report.history_file import append, found_in, read
-    from pytest_cpg.report.session import Session
-
     pattern = path_of(config, settings, "history")
     if pattern is None:
         return

@@ -17,21 +17,21 @@ import pytest
 
 from pytest_cpg.plugin.attempt import attempt_of, torn_down
 from pytest_cpg.plugin.checks import check_session
-from pytest_cpg.plugin.closing import hold_status
 from pytest_cpg.plugin.invocation import PROGRAM, program_of
 from pytest_cpg.plugin.item import clean_errors, fail
 from pytest_cpg.plugin.kinds import KINDS
-from pytest_cpg.plugin.scope import check_will_run
-from pytest_cpg.plugin.session import GateSession
+from pytest_cpg.plugin.live import WIDTH, LiveWorkers, is_live, width_of
+from pytest_cpg.plugin.memory import had_gates
+from pytest_cpg.plugin.outputs import SessionOutputs
+from pytest_cpg.plugin.scope import SessionScope, check_will_run
 from pytest_cpg.plugin.settings import Settings, read_settings
-from pytest_cpg.plugin.terminal import WIDTH, is_live, width_of
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.options import Option
     from pytest_cpg.plugin.kinds import Collected
     from pytest_cpg.plugin.replay import SessionReplay
-    from pytest_cpg.plugin.terminal import LiveWorkers
+    from pytest_cpg.plugin.session import GateSession
     from pytest_cpg.render.line import Line
     from pytest_cpg.world_models import CheckpointReader
 
@@ -65,6 +65,8 @@ class GateHooks:
         self._failed: set[str] = set()
         self._died: set[str] = set()
         self._gates: GateSession | None = None
+        self._scope = SessionScope(config, settings, collected.uncollected)
+        self._outputs = SessionOutputs(config, settings)
         self._process = os.getpid()
         self._session: pytest.Session | None = None
         self._kinds = config.stash[KINDS]
@@ -73,11 +75,15 @@ class GateHooks:
     def gates(self) -> GateSession:
         """The session's gates."""
         if self._gates is None:
+            # It brings numpy.
+            from pytest_cpg.plugin.session import GateSession
+
             self._gates = GateSession(
                 self._config,
                 self._settings,
+                scope=self._scope,
+                outputs=self._outputs,
                 begun=self._collected.begun,
-                uncollected=self._collected.uncollected,
                 replay=self._replay,
             )
         return self._gates
@@ -232,7 +238,6 @@ class GateHooks:
 
     @cached_property
     def _live_workers(self) -> LiveWorkers:
-        from pytest_cpg.plugin.terminal import LiveWorkers
 
         shown = LiveWorkers(self._config)
         self._config.pluginmanager.register(shown, "cpg-live")
@@ -256,7 +261,12 @@ class GateHooks:
         if seen.gates and not self._has_begun and session.exitstatus == pytest.ExitCode.OK:
             # Something said, before any test began, that the session is over and has passed.
             self.gates.note_expected(seen.gates, seen.gates)
-        if self.gates.finish(session, failed=self._failed, errors=seen.errors):
+        has_gates = self._gates is not None
+        is_run = self._scope.has_run and self._replay is None
+        writes = is_run and self._outputs.is_asked(with_gates=has_gates)
+        kept = self._settings.of_session("baseline")
+        if has_gates or writes or self._scope.owes_gates(had_gates=had_gates(self._config, kept)):
+            self.gates.finish(session, writes=writes, failed=self._failed, errors=seen.errors)
             self._session = session
 
     @property
@@ -271,6 +281,7 @@ class GateHooks:
         """Set the exit code again, which other hooks may have changed, and return it."""
         if self._session is None:
             return 0
+        from pytest_cpg.plugin.closing import hold_status
         from pytest_cpg.plugin.terminal import write_line
         from pytest_cpg.report.unjudged import late_text
 

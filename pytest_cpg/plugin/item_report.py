@@ -218,7 +218,7 @@ def _passed_by_gate(
     item: pytest.Item, lead: str, caught: pytest.ExceptionInfo[BaseException]
 ) -> list[Line]:
     """Return a sentence that tells a test that fails from its gate, which does not."""
-    from pytest_cpg.plugin.terminal import width_of
+    from pytest_cpg.plugin.live import width_of
     from pytest_cpg.render.line import Line, wrapped
 
     said = one_line(caught.exconly(tryshort=True).partition("\n")[0], _MOST_IN_LINE)

@@ -19,9 +19,16 @@ from pytest_cpg.gates.card import SMOKE_TEST, Ruling, Severity, comparison_name
 from pytest_cpg.gates.kept import drift_of
 from pytest_cpg.gates.parts import Baselined, Runner
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
+from pytest_cpg.plugin.invocation import node_from_here, program_of
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
+from pytest_cpg.plugin.live import width_of
+from pytest_cpg.plugin.replay import keep_lost
 from pytest_cpg.plugin.settings import Settings
+from pytest_cpg.render.line import Line
+from pytest_cpg.render.section import section
+from pytest_cpg.render.words import is_in_doubt, rerun_command
 from pytest_cpg.report.ledger import CANNOT_FAIL, Judgement
+from pytest_cpg.world_models import OracleDynamics
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.drift import Drift
@@ -70,9 +77,6 @@ def judge_into(
     drift_fails: bool,
 ) -> Callable[[Any, Any], None]:
     """Return what judges each result of a model of this test, and keeps it for the test's end."""
-    from pytest_cpg.plugin.invocation import node_from_here, program_of
-    from pytest_cpg.render.words import is_in_doubt, rerun_command
-
     measured, node = item.stash[ATTEMPT].judgements, node_from_here(item.config, item.nodeid)
     program = program_of(item.config)
 
@@ -158,8 +162,6 @@ def _check_ruling(kind: Any, ruling: Ruling) -> None:
 
 def _check_is_judged(gate: Gate, model: Any) -> None:
     """Fail a test whose ruling is a verdict, where there is nothing to judge."""
-    from pytest_cpg.world_models import OracleDynamics
-
     marker = gate.kind.marker
     if gate.is_smoke:
         fail(_NO_SMOKE_TEST.format(marker=marker))
@@ -227,11 +229,6 @@ def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list
 
     With ``is_failing`` of every result, as the test fails for another reason.
     """
-    from pytest_cpg.plugin.replay import keep_lost
-    from pytest_cpg.plugin.terminal import width_of
-    from pytest_cpg.render.line import Line
-    from pytest_cpg.render.section import section
-
     lines: list[Line] = []
     judgements = attempt_of(item).judgements
     for number, judgement in enumerate([*judgements], 1):

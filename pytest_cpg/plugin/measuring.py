@@ -15,13 +15,20 @@ import pytest
 
 from pytest_cpg.contracts import BrokenModelError, IncompleteError
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.episodes.arm_cache import ArmCache
+from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.answer import check_marker
+from pytest_cpg.gates.card import comparison_name
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.parts import Resumes
+from pytest_cpg.machine.cluster import connect
+from pytest_cpg.machine.deadline import Deadline
+from pytest_cpg.machine.pool import WorkerPool
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
+from pytest_cpg.plugin.replay import film_lost, keep_broken, strip_lost
 from pytest_cpg.plugin.settings import Settings
-from pytest_cpg.plugin.terminal import watch_on
+from pytest_cpg.plugin.terminal import watch_on, write_line
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -59,9 +66,6 @@ class SessionRuns:
         workers = self.settings.of_session("workers")
         if workers == 1:
             return None
-        from pytest_cpg.machine.cluster import connect
-        from pytest_cpg.machine.pool import WorkerPool
-
         is_pool = isinstance(workers, int)
         executor: Executor = WorkerPool(workers) if is_pool else connect(workers)
         self._config.add_cleanup(lambda: executor.shutdown(wait=False))
@@ -74,8 +78,6 @@ class SessionRuns:
 
         ``tell`` is told of what was resumed.
         """
-        from pytest_cpg.episodes.arms import Execution
-
         return Execution(
             cache=self._arms if is_kept else None,
             executor=executor,
@@ -85,8 +87,6 @@ class SessionRuns:
 
     def deadline(self, gate: str, timeout: float) -> Deadline:
         """Return how long a measurement that begins now may take."""
-        from pytest_cpg.machine.deadline import Deadline
-        from pytest_cpg.plugin.terminal import write_line
 
         def give_up(text: str) -> None:
             try:
@@ -103,8 +103,6 @@ class SessionRuns:
         cache = getattr(self._config, "cache", None)
         if cache is None or "no_cache" in self.settings.switches:
             return None
-        from pytest_cpg.episodes.arm_cache import ArmCache
-
         try:
             folder = cache.mkdir("cpg-arms")
         except OSError:
@@ -183,8 +181,6 @@ class ItemMeasuring:
             check_marker(kind, marker, "measure")
             return result
         except BrokenModelError as error:
-            from pytest_cpg.plugin.replay import keep_broken
-
             # A replay is of an episode that is kept already.
             if self._replay is None:
                 deciding = self._settings.deciding
@@ -228,9 +224,6 @@ class ItemMeasuring:
 
     def _show(self, model: Any, given: Mapping[str, Any], deadline: Deadline) -> None:
         """Film lost episodes of a result that has just failed its test, and draw one for a page."""
-        from pytest_cpg.gates.card import comparison_name
-        from pytest_cpg.plugin.replay import film_lost, strip_lost
-
         judgements, gate, config = self._attempt.judgements, self._gate, self._item.config
         result = judgements[-1].result
         if "render" in self._settings.switches:

@@ -30,7 +30,7 @@ from pytest_cpg.plugin.attempt import ATTEMPT
 from pytest_cpg.plugin.invocation import lead_to, node_from_here, path_from_here, program_of
 from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.kinds import KINDS
-from pytest_cpg.plugin.terminal import width_of
+from pytest_cpg.plugin.live import width_of
 from pytest_cpg.render import films
 from pytest_cpg.render.replay import replay_lines
 from pytest_cpg.render.section import broken_section, text_of

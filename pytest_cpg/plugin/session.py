@@ -8,15 +8,28 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.answer import ask_at_end
+from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.kept import entry_for
 from pytest_cpg.gates.parts import Alarms, Baselined, Forecasts, Replays, SmokeTest
 from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
 from pytest_cpg.plugin.closing import Closing, SessionBaseline
 from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, read_gate
+from pytest_cpg.plugin.item_report import entry_of
+from pytest_cpg.plugin.judging import judge_into
 from pytest_cpg.plugin.kinds import KINDS
+from pytest_cpg.plugin.measuring import ItemMeasuring, SessionRuns
+from pytest_cpg.plugin.memory import remembered_costs
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
+from pytest_cpg.plugin.terminal import is_ascii, write_lines
+from pytest_cpg.render import summary
+from pytest_cpg.render.line import forecast_table
+from pytest_cpg.report.ledger import Entry, Ledger, labels_in
+from pytest_cpg.report.session import Session, state_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -65,10 +78,10 @@ _NEEDS: Mapping[str, tuple[type, str]] = {
 class GateSession:
     """The gates of one pytest session.
 
-    Parameters
+    Attributes
     ----------
-    uncollected : set of str
-        Filled with why something was not collected, as in `SessionScope`.
+    ledger : Ledger
+        What they reported.
     """
 
     def __init__(
@@ -76,16 +89,15 @@ class GateSession:
         config: pytest.Config,
         settings: Settings,
         *,
+        scope: SessionScope,
+        outputs: SessionOutputs,
         begun: float,
-        uncollected: set[str],
         replay: SessionReplay | None,
     ) -> None:
         self._config, self._settings = config, settings
-        self._ledger: Ledger | None = None
+        self.ledger = Ledger()
         self._plan: list[str] = []
-        self._outputs = SessionOutputs(config, settings)
-        self._replay = replay
-        self._scope = SessionScope(config, settings, uncollected)
+        self._outputs, self._scope, self._replay = outputs, scope, replay
         self._baseline = SessionBaseline(config, settings, self._scope)
         self._closing = Closing(
             config,
@@ -97,20 +109,9 @@ class GateSession:
             is_replay=replay is not None,
         )
 
-    @property
-    def ledger(self) -> Ledger:
-        """What the session's gates reported."""
-        if self._ledger is None:
-            from pytest_cpg.report.ledger import Ledger
-
-            self._ledger = Ledger()
-        return self._ledger
-
     @cached_property
     def runs(self) -> SessionRuns:
         """What measurements are made with."""
-        from pytest_cpg.plugin.measuring import SessionRuns
-
         return SessionRuns(self._config, self._settings)
 
     def gate(self, node: pytest.Item) -> Gate:
@@ -123,9 +124,6 @@ class GateSession:
         self, node: pytest.Item, executor: Executor | None, given: Mapping[str, Any]
     ) -> ItemMeasuring:
         """Return how this test measures, on an executor or in this process."""
-        from pytest_cpg.plugin.judging import judge_into
-        from pytest_cpg.plugin.measuring import ItemMeasuring
-
         gate = self.gate(node)
         if ATTEMPT not in node.stash:
             self.refuse_late(node)
@@ -184,11 +182,6 @@ class GateSession:
 
     def note_report(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker."""
-        from pytest_cpg.contracts import CpgError
-        from pytest_cpg.gates.finding import Finding
-        from pytest_cpg.plugin.item_report import entry_of
-        from pytest_cpg.report.ledger import Entry
-
         gate: str = report.pytest_cpg_gate
         self._outputs.locations[gate] = report.location
         seconds = self.ledger.seconds
@@ -204,9 +197,6 @@ class GateSession:
 
     def status_of(self, judgements: str) -> tuple[str, str, tuple[str, Mapping[str, bool]]] | None:
         """Return how pytest shows a gate that passed, and judged or settled nothing."""
-        from pytest_cpg.report.ledger import labels_in
-        from pytest_cpg.report.session import state_of
-
         labels = labels_in(judgements)
         outcome = state_of("passed", labels.values())
         if outcome == "passed":
@@ -217,23 +207,13 @@ class GateSession:
         return outcome, "?", (worst, {"yellow": True})
 
     def finish(
-        self, session: pytest.Session, *, failed: Set[str], errors: Mapping[str, str]
-    ) -> bool:
-        """Account for all gates, fail the session where they call for it; say if there are any."""
-        has_gates = self._ledger is not None
-        if not self._closing.owes(has_gates=has_gates):
-            return False
-        self._closing.close(self.ledger, session, has_gates=has_gates, failed=failed, errors=errors)
-        return True
+        self, session: pytest.Session, *, writes: bool, failed: Set[str], errors: Mapping[str, str]
+    ) -> None:
+        """Account for all gates, and fail the session where they call for it."""
+        self._closing.close(self.ledger, session, writes=writes, failed=failed, errors=errors)
 
     def forecast(self, gates: Sequence[pytest.Item]) -> None:
         """Keep the lines of --cpg-plan for the summary."""
-        from pytest_cpg.contracts import CpgError
-        from pytest_cpg.gates.answer import ask_at_end
-        from pytest_cpg.gates.kept import entry_for
-        from pytest_cpg.plugin.memory import remembered_costs
-        from pytest_cpg.render.line import forecast_table
-
         costs, config = remembered_costs(self._config), self._config
         forecasts: dict[str, ForecastLine] = {}
         faults: list[Finding] = []
@@ -270,8 +250,6 @@ class GateSession:
             for text in self._plan:
                 terminalreporter.write_line(text)
             return
-        if self._ledger is None:
-            return
         for command in self._outputs.annotations:
             terminalreporter.write_line(command)
         if self._config.option.no_summary:
@@ -281,11 +259,7 @@ class GateSession:
             for text in self._replay.lines:
                 terminalreporter.write_line(text)
             return
-        from pytest_cpg.plugin.terminal import is_ascii, write_lines
-        from pytest_cpg.render import summary
-        from pytest_cpg.report.session import Session
-
-        session = Session.of(self._ledger)
+        session = Session.of(self.ledger)
         width = self._config.get_terminal_writer().fullwidth
         verbosity = self._config.get_verbosity()
         lines = summary.summary_lines(

@@ -608,12 +608,6 @@ def test_a_kind_that_comes_too_late_for_its_options_is_told_where_to_stand(repos
     assert "was contributed when the command line had been read" in flat(result)
 
 
-def test_ours_come_in_by_the_hook_that_brings_any_other(repository, monkeypatch):
-    assert "@pytest.mark.cpg(" in repository.runpytest("--markers").stdout.str()
-    monkeypatch.setattr("pytest_cpg.gates.pytest_cpg_gates", dict)
-    assert "@pytest.mark.cpg" not in repository.runpytest("--markers").stdout.str()
-
-
 def test_a_kind_may_have_no_hash(written_out):
     kind = WRITTEN_OUT.replace(
         "class MissedSteps:", "@dataclass\nclass MissedSteps:\n    own: dict = None"
