@@ -4,7 +4,7 @@ import numpy as np
 
 from pytest_cpg.contracts import BoxActions
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.simulators import side_of, true_returns
+from pytest_cpg.gates.policy_comparison.simulators import Side, true_returns
 
 SPACE = BoxActions(-np.ones(1), np.ones(1))
 
@@ -43,9 +43,17 @@ def line_queries(**changed):
 
 def simulated(queries, world):
     """Return what both sides [2, N] earn in a world."""
-    rows = np.arange(len(queries))
-    sides = (side_of(queries, side, rows) for side in "ab")
+    sides = (side_of(queries, side) for side in "ab")
     return np.array([true_returns(world, side, queries.act, queries.discount) for side in sides])
+
+
+def side_of(queries, side):
+    return Side(
+        states=getattr(queries, f"states_{side}"),
+        policies=getattr(queries, f"policy_{side}"),
+        horizons=queries.horizons,
+        actions=queries.opening(side),
+    )
 
 
 def returns_of(queries):

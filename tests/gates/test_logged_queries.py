@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from comparisons import Carts, moved, paid
+from queries import side_of
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates.policy_comparison.logs import (
@@ -17,7 +18,7 @@ from pytest_cpg.gates.policy_comparison.logs import (
 )
 from pytest_cpg.gates.policy_comparison.measure import digest_of
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.simulators import side_of, true_returns
+from pytest_cpg.gates.policy_comparison.simulators import true_returns
 
 # Beyond this an episode of the cart is over.
 EDGE = 6.0
@@ -156,10 +157,9 @@ def test_returns_are_what_was_logged_and_what_the_world_pays():
         def terminated(self, states):
             return np.abs(states[..., 0]) > EDGE
 
-    rows = np.arange(len(queries))
     for side, earned in (("a", queries.returns_a), ("b", queries.returns_b)):
         states = {f"states_{one}": getattr(queries, f"observations_{one}") for one in "ab"}
-        given = side_of(PolicyQueries(**(fields(queries) | states)), side, rows)
+        given = side_of(PolicyQueries(**(fields(queries) | states)), side)
         found = true_returns(World(), given, None, queries.discount)
         np.testing.assert_allclose(found, earned)
 

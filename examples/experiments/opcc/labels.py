@@ -4,13 +4,12 @@ FOLDER holds the published queries, as convert.py writes them. Prints a row for 
 """
 
 import argparse
-from dataclasses import replace
 
 import numpy as np
 from tables import table
 from worlds import WORLDS, published_queries, world_of
 
-from pytest_cpg.gates.policy_comparison.simulators import side_of, true_returns
+from pytest_cpg.gates.policy_comparison.simulators import Side, true_returns
 
 HEAD = ["world", "labels that agree", "flipped", "returns differ by (median, largest)"]
 
@@ -31,14 +30,16 @@ def main():
 
 def checked(queries, world):
     """Return which labels [N] a world denies, and by how much returns [2, N] differ."""
-    rows = np.arange(len(queries))
-    sides = (side_of(queries, side, rows) for side in "ab")
-    a, b = (
-        true_returns(
-            world, replace(side, states=world.begin(side.states)), queries.act, queries.discount
+    sides = (
+        Side(
+            states=world.begin(getattr(queries, f"states_{side}")),
+            policies=getattr(queries, f"policy_{side}"),
+            horizons=queries.horizons,
+            actions=queries.opening(side),
         )
-        for side in sides
+        for side in "ab"
     )
+    a, b = (true_returns(world, side, queries.act, queries.discount) for side in sides)
     flipped = np.where(queries.labels, a >= b, a <= b)
     return flipped, np.abs([a - queries.returns_a, b - queries.returns_b])
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, TaskError
 from pytest_cpg.contracts.task import has_ended
-from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 
 # What a policy, by its index, does on observations [B, O] at a step of rows that began at [B, O].
 Acting: TypeAlias = Callable[[int, FloatArray, int, FloatArray], FloatArray]
@@ -40,22 +39,6 @@ class Side:
     policies: IntArray
     horizons: IntArray
     actions: FloatArray | None = None
-
-
-def side_of(queries: PolicyQueries, side: str, rows: IntArray) -> Side:
-    """Return side a or b of some queries [K], or raise ValueError where they have no states."""
-    states, first = getattr(queries, f"states_{side}"), queries.opening(side)
-    if states is None:
-        raise ValueError(
-            "these queries have no states, and no simulator can start from observations: give "
-            "states_a and states_b"
-        )
-    return Side(
-        states=states[rows],
-        policies=getattr(queries, f"policy_{side}")[rows],
-        horizons=queries.horizons[rows],
-        actions=None if first is None else first[rows],
-    )
 
 
 def true_returns(simulator: Simulator, side: Side, act: Acting, discount: float) -> FloatArray:
