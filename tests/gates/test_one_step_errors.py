@@ -5,11 +5,13 @@ tests/calibration/test_network_ladder.py has every network and its cures.
 
 import numpy as np
 import pytest
-from faulty_models import Fault, Late, Puck, drifting, everywhere, heavy, named
+from faulty_models import Fault, Late, Puck, drifting, everywhere, heavy, named, perfect
 
 from pytest_cpg.gates.planning_gap.cause import Cause
+from pytest_cpg.gates.planning_gap.diagnosis import one_step
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import read_training_data
 from pytest_cpg.gates.planning_gap.diagnosis.one_step import Steps, term_of
+from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import Transitions
 
 RNG = np.random.default_rng(0)
@@ -100,14 +102,28 @@ def test_what_was_learned_by_heart_wants_data_and_what_was_not_learned_wants_tra
     assert without.recommendation.startswith("Compare the one-step loss on held-out data")
 
 
-def test_bad_coverage_that_is_not_the_cause_is_mentioned():
-    seen = transitions()
-    near = np.abs(seen.observations[:, :2]).max(axis=1) < 4
+@pytest.mark.parametrize(
+    ("learned", "cause", "count", "reach"),
+    [(drifting, Cause.DYNAMICS_BIAS, 200, 4), (perfect, Cause.NONE, 4000, 1)],
+)
+def test_bad_coverage_that_is_not_the_cause_is_mentioned(learned, cause, count, reach):
+    seen = transitions(count)
+    near = np.abs(seen.observations[:, :2]).max(axis=1) < reach
     rows = {name: getattr(seen, name)[near] for name in ("observations", "actions")}
     narrow = Transitions(**rows, next_observations=seen.next_observations[near])
-    found = named(Fault(drifting, "DYNAMICS BIAS", narrow))
-    assert found.cause == Cause.DYNAMICS_BIAS
+    found = named(Fault(learned, cause, narrow), verdict=Verdict.MODEL_BOTTLENECK)
+    assert found.cause == cause
     assert " lie outside the training data, which does not explain it alone: " in found.summary
+
+
+def test_missing_walls_are_places_and_an_action_that_is_always_wrong_is_none():
+    pushes = np.tile([[1.0], [-1.0], [0.0]], (60, 1, 1))
+    begun = np.tile(np.arange(3.0)[:, None], (20, 1))
+    free = begun[:, None] + pushes
+    steps = Steps(begun, pushes, np.clip(free, 0, 2), free, begun)
+    assert one_step.right_share(steps, np.array([0.0])) == pytest.approx(2 / 3)
+    one_way = Steps(begun, pushes, free, begun[:, None] + np.abs(pushes), begun)
+    assert one_step.right_share(one_way, np.array([0.0])) == 0.0
 
 
 def test_transitions_are_read_from_a_file_and_what_does_not_fit_is_told(tmp_path):

@@ -108,7 +108,7 @@ def one_step_of(
     one_step = OneStep(
         error=over_episodes(per_episode(errors, episodes)),
         term=term_of(wide),
-        right=_right(lead, errors, design.task.actions.idle),
+        right=right_share(lead, design.task.actions.idle),
         lacks_transitions=transitions is None and model.takes_observations,
     )
     if transitions is None or not model.takes_observations:
@@ -172,13 +172,13 @@ def _errors(predicted: FloatArray, true: FloatArray, unit: FloatArray) -> FloatA
     return np.asarray(np.sqrt((off**2).mean(axis=-1)))
 
 
-def _right(steps: Steps, errors: FloatArray, idle: FloatArray) -> float:
-    """Return the share of errors [N, J] that are next to none, where anything is done and happens.
+def right_share(steps: Steps, idle: FloatArray) -> float:
+    """Return the share of steps that are right, of those in which anything is done and happens.
 
     A network is nowhere that right. A model without walls is, where there are none. Of actions that
     are right everywhere nothing is counted: where others are wrong is no place.
     """
-    begun = steps.begun[:, None]
+    begun, errors = steps.begun[:, None], _errors(steps.answers, steps.after, steps.unit)
     happens = ((steps.after != begun) | (steps.answers != begun)).any(axis=-1)
     counts = happens & (steps.actions != idle).any(axis=-1)
     right = counts & (errors < WINDOW_ERROR / CONTRAST)
