@@ -148,10 +148,10 @@ def _plot(
     finding: str = "",
 ) -> Plot:
     foot, right = area.foot, area.right
-    room = max([_LEAST_RIGHT, *(12 + _LETTER_WIDTH * len(one.text) for one in names)])
+    room = max([_LEAST_RIGHT, *(12 + _LETTER_WIDTH * len(label.text) for label in names)])
     upward = [(area.y(tick), form.format(tick) if tick else "0") for tick in area.up.ticks]
     numbers = [Label(LEFT - 8, y + 4, text, "end") for y, text in upward]
-    named = (
+    titles = (
         Label(0, 16, axes[1], "start", "axis-title"),
         Label(right, foot + _FOOT - 4, axes[0], "end", "axis-title"),
     )
@@ -165,7 +165,7 @@ def _plot(
         foot=foot,
         right=right,
         grid="".join(f"M{LEFT} {y:g}H{right}" for y, _ in upward if y != foot),
-        labels=(*(one for one in named if one.text), *numbers, *ticks, *names),
+        labels=(*(label for label in titles if label.text), *numbers, *ticks, *names),
         marks=tuple(marks),
     )
 
@@ -233,12 +233,12 @@ def _bars(points: _Points, limit: float, area: _Area) -> list[tuple[str, str]]:
 
 def _names(figure: Figure, area: _Area) -> list[Label]:
     """Return the name of each series at its end; none where there is only one."""
-    named = {
+    series = {
         name: points for name, points in figure.series.items() if points and name not in _UNNAMED
     }
-    if figure.kind not in _NAMED_AT_THE_END or len(named) < 2:
+    if figure.kind not in _NAMED_AT_THE_END or len(series) < 2:
         return []
-    heights = _spread([area.y(points[-1][1]) for points in named.values()], area.foot)
+    heights = _spread([area.y(points[-1][1]) for points in series.values()], area.foot)
     return [
         Label(
             area.right + 8,
@@ -247,7 +247,7 @@ def _names(figure: Figure, area: _Area) -> list[Label]:
             "start",
             f"of-{_LINES.get(name, 'other')}",
         )
-        for y, (name, points) in zip(heights, named.items(), strict=True)
+        for y, (name, points) in zip(heights, series.items(), strict=True)
     ]
 
 
@@ -304,14 +304,14 @@ class Course:
     @property
     def said(self) -> str:
         """The numbers, for those who do not see it."""
-        name, texts = self.trends[0].name, ", ".join(one.text for one in self.trends)
+        name, texts = self.trends[0].name, ", ".join(trend.text for trend in self.trends)
         return f"{name} in {len(self.trends)} sessions: {texts}"
 
 
 def course_plot(course: Course) -> Plot:
     """Draw a number over several sessions, from left to right."""
     area = _course_area(course.trends, *_AREAS["lead"])
-    points, bounds = _course_points(course, area), [one.bound for one in course.trends]
+    points, bounds = _course_points(course, area), [trend.bound for trend in course.trends]
     whiskers = "".join(
         f"M{x:g} {area.y(one.low):g}V{area.y(one.high):g}"
         for (x, _), one in zip(points, bounds, strict=True)
@@ -330,7 +330,7 @@ def course_plot(course: Course) -> Plot:
         marks.insert(0, ("limit", f"M{at:g} {level:g}H{area.right}"))
     marks.append(("last", f"M{last:g} {height - 7:g}l7 7-7 7-7-7z"))
     first = course.trends[0]
-    levels = {one.level for one in bounds}
+    levels = {bound.level for bound in bounds}
     said = f"{percentage(levels.pop())} " if len(levels) == 1 else ""
     what = "commits" if any(course.revisions) else "sessions"
     return _plot(
@@ -363,14 +363,14 @@ def spark(course: Course) -> Spark:
     area = _course_area(course.trends, SPARK_WIDTH - 14, SPARK_HEIGHT - 10)
     points = [(x - LEFT + 5, y - TOP + 5) for x, y in _course_points(course, area)]
     # A word has no room for a stop at each session.
-    drawn = [one for one in _course_marks(course, points) if one[0] not in ("stops", "hollow")]
+    drawn = [mark for mark in _course_marks(course, points) if mark[0] not in ("stops", "hollow")]
     return Spark((*drawn, ("last", _stops(points[-1:]))), course.said)
 
 
 def _course_area(trends: Sequence[Trend], width: int, height: int) -> _Area:
     if trends[0].axis is None:
-        bounds = [one.bound for one in trends]
-        ends = chain.from_iterable((one.low, one.estimate, one.high) for one in bounds)
+        bounds = [trend.bound for trend in trends]
+        ends = chain.from_iterable((bound.low, bound.estimate, bound.high) for bound in bounds)
         up = Axis.around(ends, length=height)
     else:
         up = Axis.between(*trends[0].axis, length=height)

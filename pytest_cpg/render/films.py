@@ -107,9 +107,9 @@ def strip_of(task: Task, traces: Mapping[int, ArmTraces], *, lost: int) -> Strip
         return None
     episode = max(apart, key=lambda one: apart[one])
     arms = traces[episode]
-    ends = [len(one.states) - 1 for one in arms]
+    ends = [len(arm.states) - 1 for arm in arms]
     steps = [_spread(end, max(ends)) for end in ends]
-    shots = _shots(task, [one.states for one in arms], steps)
+    shots = _shots(task, [arm.states for arm in arms], steps)
     return Strip(
         episode=episode,
         lost=lost,
@@ -249,7 +249,7 @@ def _gif(images: Sequence[Image.Image], seconds: float) -> bytes:
         format="GIF",
         save_all=True,
         append_images=others,
-        duration=[10 * round(100 * one) for one in durations],
+        duration=[10 * round(100 * duration) for duration in durations],
         loop=0,
     )
     return file.getvalue()

@@ -101,16 +101,16 @@ def _headline(page: Page, row: Row | None) -> str:
         name = page.title(row.name)
         if row.card is None:
             return f"{name}: {row.why(is_brief=True) or WORDS[row.state]}"
-        named = f"{row.card.subject} ({name})" if row.card.subject else name
-        return f"{named}: {regression(row.drift) or row.card.sentence}"
+        subject = f"{row.card.subject} ({name})" if row.card.subject else name
+        return f"{subject}: {regression(row.drift) or row.card.sentence}"
     if ended != "passed":
         return f"Session {ended}" if ended in ("failed", "interrupted") else ended.capitalize()
     states = Counter(gate.state for gate in page.gates)
     doubt, expected, passed = (states[one] for one in ("inconclusive", "xfailed", "passed"))
-    said = [f"{doubt} {'is' if doubt == 1 else 'are'} in doubt"] if doubt else []
-    said += [f"{expected} fail{'s'[: expected == 1]} as expected"] if expected else []
-    if said:
-        return f"No gate fails, {' and '.join(said)}"
+    counts = [f"{doubt} {'is' if doubt == 1 else 'are'} in doubt"] if doubt else []
+    counts += [f"{expected} fail{'s'[: expected == 1]} as expected"] if expected else []
+    if counts:
+        return f"No gate fails, {' and '.join(counts)}"
     if measured := states["measured"]:
         size = len(page.gates)
         return f"{measured} of {size} gate{'s'[: size != 1]} measured, not judged"
@@ -122,23 +122,25 @@ def _answers(page: Page, worst: Gate | None, shown: Comparison | None) -> Iterat
     if shown is not None:
         yield from _of_comparison(page, shown)
     for states, name in _OTHERS.items():
-        others = [one for one in loud if one.state in states and (shown is None or one != worst)]
+        others = [
+            gate for gate in loud if gate.state in states and (shown is None or gate != worst)
+        ]
         if others:
             more = max(0, len(others) - _MOST_NAMED)
             yield Answer(name, gates=tuple(others[:_MOST_NAMED]), more=more)
     if not loud and page.gates:
-        drops = [one.card.drop for one in page.rows if one.card.drop is not None]
+        drops = [row.card.drop for row in page.rows if row.card.drop is not None]
         if drops:
             yield Answer("How sure", text=_power(min(drops), max(drops)))
-    beside = [found.text for found in session.findings if found.fails]
+    beside = [finding.text for finding in session.findings if finding.fails]
     # A gate that fails has an exit code of its own.
-    if not any(one.state in FAILING for one in loud):
+    if not any(gate.state in FAILING for gate in loud):
         beside = [*session.end.besides_gates, *beside]
     for text in beside:
         yield Answer("Session", text=text)
-    for found in session.findings:
-        if found.warns:
-            yield Answer("To know", text=found.text)
+    for finding in session.findings:
+        if finding.warns:
+            yield Answer("To know", text=finding.text)
 
 
 def _of_comparison(page: Page, one: Comparison) -> Iterator[Answer]:
@@ -147,9 +149,11 @@ def _of_comparison(page: Page, one: Comparison) -> Iterator[Answer]:
     if card.effect is not None:
         sure = f"In brackets, its {percentage(card.effect.found.level)} interval."
         # What the headline does not say of a gate that was compared.
-        told = f"{card.sentence[:1].upper()}{card.sentence[1:]}. " * (regression(drift) != "")
+        sentence = f"{card.sentence[:1].upper()}{card.sentence[1:]}. " * (regression(drift) != "")
         yield Answer(
-            "How much", f"A loss of {effect_text(card.effect)} {card.effect.unit}.", f"{told}{sure}"
+            "How much",
+            f"A loss of {effect_text(card.effect)} {card.effect.unit}.",
+            f"{sentence}{sure}",
         )
     before = _before(page.followed.get(one.name))
     why, advice = reasons_of(one)

@@ -63,29 +63,29 @@ def annotations(
         pytest-github-actions-annotate-failures does. What no failing test says is left then: gates
         that did not report, and findings.
     """
-    found, names = [], session.names
+    listed, names = [], session.names
     for gate in session.worst_first:
         rows = gate.rows
         place = (locations or {}).get(gate.id)
         is_said = tests_are_annotated and gate.outcome != "missing"
         failing = [row for row in rows if row.fails]
         if failing and not is_said:
-            found.append(_of(failing, names, place, is_error=True))
+            listed.append(_of(failing, names, place, is_error=True))
         unsure = [row for row in rows if row.state == "inconclusive" or _is_changed(row)]
         if unsure and not failing:
-            found.append(_of(unsure, names, place, is_error=False))
-    found += [
-        _Annotation(is_error=True, title="cpg", message=one_line(one.text, _MOST_IN_LINE))
-        for one in session.findings
-        if one.fails
+            listed.append(_of(unsure, names, place, is_error=False))
+    listed += [
+        _Annotation(is_error=True, title="cpg", message=one_line(finding.text, _MOST_IN_LINE))
+        for finding in session.findings
+        if finding.fails
     ]
     # Sorting is stable: gates stay worst first.
-    found.sort(key=lambda one: not one.is_error)
-    rest = found[_MOST:]
+    listed.sort(key=lambda one: not one.is_error)
+    rest = listed[_MOST:]
     if rest:
         text = f"{len(rest)} more: the job's summary and the page have them all"
-        found[_MOST:] = [_Annotation(rest[0].is_error, "cpg", text)]
-    return [one.command for one in found]
+        listed[_MOST:] = [_Annotation(rest[0].is_error, "cpg", text)]
+    return [one.command for one in listed]
 
 
 def step_summary(session: Session, *, page: str = "") -> str:
@@ -125,7 +125,9 @@ def _lines(row: Row) -> Iterator[str]:
         yield from (f"{name}: {text}" for name, text in reasons(judgement) if name == "Why")
     elif row.fails:
         yield row.why()
-    yield from (f"{one.what.partition(' ')[0]}: {one.text}" for one in judgement.commands[-1:])
+    yield from (
+        f"{command.what.partition(' ')[0]}: {command.text}" for command in judgement.commands[-1:]
+    )
 
 
 def _data(text: str) -> str:

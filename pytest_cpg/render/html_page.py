@@ -65,10 +65,10 @@ def comparison_page(session: Session) -> str:
     """Return a session's only comparison as it stands on a page, for a notebook."""
     macros: Any = _template().make_module(_shown(Page(session)))
     (gate,) = session.gates
-    (found,) = gate.comparisons
-    part = macros.comparison(found, gate)
-    label = verdict_of(found.judgement.ruling)
-    body = f"{macros.signs()}<p>{macros.chip(tone_of(found), label)}</p>{part}"
+    (comparison,) = gate.comparisons
+    part = macros.comparison(comparison, gate)
+    label = verdict_of(comparison.judgement.ruling)
+    body = f"{macros.signs()}<p>{macros.chip(tone_of(comparison), label)}</p>{part}"
     return visible(
         f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{escape(label)}</title>'
         f"<style>{_source('html_page.css')}</style><main>{body}</main></html>"
@@ -135,11 +135,11 @@ class _Has(NamedTuple):
     @classmethod
     def of(cls, page: Page) -> _Has:
         rows = page.rows
-        effects = [one.card.effect for one in rows if one.card.effect is not None]
+        effects = [row.card.effect for row in rows if row.card.effect is not None]
         return cls(
-            drift=any(one.judgement.drift is not None for one in rows),
+            drift=any(row.judgement.drift is not None for row in rows),
             history=bool(page.followed),
-            cause=any(one.card.cause is not None for one in rows),
+            cause=any(row.card.cause is not None for row in rows),
             shares=any(effect.is_share for effect in effects),
             own=not all(effect.is_share for effect in effects),
             margin=any(effect.margin is not None for effect in effects),

@@ -155,7 +155,7 @@ def forecast_table(forecasts: Mapping[str, ForecastLine], *, width: int) -> list
     """Return the table of all gates, by id, fit for a terminal of this width."""
     if not forecasts:
         return ["no gate was collected"]
-    rows = [one.cells for one in forecasts.values()]
+    rows = [forecast.cells for forecast in forecasts.values()]
     cells, headings = aligned(rows, least=_NARROWEST_FORECAST)
     numbers = max(map(len, headings.values()))
     names = fitted_names(tuple(forecasts), width - 2 - numbers)
@@ -166,16 +166,16 @@ def forecast_table(forecasts: Mapping[str, ForecastLine], *, width: int) -> list
             columns = tuple(row)
             lines.append(f" {'gate':{names.width}s} {headings[columns]}")
         lines += names.rows(" ", gate, line)
-    for note in dict.fromkeys(note for one in forecasts.values() for note in one.notes):
+    for note in dict.fromkeys(note for forecast in forecasts.values() for note in forecast.notes):
         lines += wrapped(note, width - 1, " ")
-    return [*map(for_log, lines), *_in_all([one.seconds for one in forecasts.values()])]
+    return [*map(for_log, lines), *_in_all([forecast.seconds for forecast in forecasts.values()])]
 
 
 def _in_all(seconds: Sequence[float | None]) -> list[str]:
     """Return how long all gates take together, where that is not said already."""
-    known = [one for one in seconds if one is not None]
-    if len(seconds) < 2 or not known:
+    times = [one for one in seconds if one is not None]
+    if len(seconds) < 2 or not times:
         return []
-    count = len(seconds) - len(known)
+    count = len(seconds) - len(times)
     unknown = f", and {count} gate{'s'[: count != 1]} unknown" * bool(count)
-    return [f" In all about {duration(sum(known))}{unknown}."]
+    return [f" In all about {duration(sum(times))}{unknown}."]

@@ -88,8 +88,8 @@ class Page:
 
     def __init__(self, session: Session) -> None:
         self.session, self.gates = session, session.worst_first
-        self.rows = [one for gate in self.gates for one in gate.comparisons]
-        effects = (one.card.effect for one in self.rows)
+        self.rows = [row for gate in self.gates for row in gate.comparisons]
+        effects = (row.card.effect for row in self.rows)
         self.axis = effect_axis(effect for effect in effects if effect is not None)
         self._names = session.names
         self.loud = [gate for gate in self.gates if not gate.is_quiet]
@@ -100,14 +100,14 @@ class Page:
         regressed = [gate for gate in judged if _is_regressed(gate)][:_MOST_OPEN]
         self._open = {gate.id for gate in (*few, *regressed)}
         self.folded = [gate for gate in self.loud if not self.is_open(gate)]
-        points = ((one, session.history.points(one.name)) for one in self.rows)
+        points = ((row, session.history.points(row.name)) for row in self.rows)
         self.followed = {
             one.name: _followed(found, one.judgement.drift)
             for one, found in points
             if len(found) > 1 and found[-1].found.trends
         }
         self.is_dense = len(self.gates) >= MANY
-        facts = [_facts(one, gate) for gate in self.gates for one in gate.comparisons]
+        facts = [_facts(row, gate) for gate in self.gates for row in gate.comparisons]
         every = set.intersection(*map(set, facts)) if self.is_dense and facts else set()
         self.shared = tuple(fact for fact in facts[0] if fact in every) if every else ()
 
@@ -154,8 +154,8 @@ class Page:
             return facts
         numbers = [(row.name, ", ".join(filter(None, row.cells))) for row in card.table.rows]
         measures = card.cause.measures if card.cause is not None else ()
-        found = [(name, f"{number} {text}") for name, number, text in measures]
-        return [fact for fact in (*numbers, *facts, *found) if fact not in self.shared]
+        measures_text = [(name, f"{number} {text}") for name, number, text in measures]
+        return [fact for fact in (*numbers, *facts, *measures_text) if fact not in self.shared]
 
     def plots(self, one: Comparison, gate: Gate, part: str) -> list[Plot]:
         """Return the figures of one part: what shows "why", what stands "beside", "others"."""
@@ -183,18 +183,18 @@ class Page:
         drawn = []
         for mark, (name, numbers) in shown if self.is_open(gate) and not one.is_quiet else []:
             for number in numbers[:_MOST_CELLS]:
-                known = notes.get(number)
-                copies = "" if known is None else known.code
+                note_of = notes.get(number)
+                copies = "" if note_of is None else note_of.code
                 if replay and mark == _MARKS[_LOST]:
                     copies = f"{replay}::{number}"
-                note = f"{figure.axes[0]} {number}: {name}{f'; {known.note}' if known else ''}"
+                note = f"{figure.axes[0]} {number}: {name}{f'; {note_of.note}' if note_of else ''}"
                 drawn.append(Cell(number, mark, note, copies))
         key = [(mark, name, len(numbers), ranges(numbers)) for mark, (name, numbers) in sets]
         return Cells(sorted(drawn, key=lambda cell: cell.number), key)
 
 
 def _is_regressed(gate: Gate) -> bool:
-    drifts = (one.drift for one in gate.comparisons)
+    drifts = (row.drift for row in gate.comparisons)
     return any(drift is not None and drift.label is Label.REGRESSED for drift in drifts)
 
 

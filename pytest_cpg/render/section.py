@@ -41,7 +41,7 @@ def section(
     """
     width = min(max(width, _NARROWEST), _WIDEST)
     card, notes = found.card, [("Note", text) for text in found.card.texts("note")]
-    told = notes if found.reason is None else reasons(found)
+    texts = notes if found.reason is None else reasons(found)
     next_steps = [
         *(("Film", path) for path in found.films),
         *([("Film", f"none: {found.film_problem}")] if found.film_problem else []),
@@ -49,7 +49,7 @@ def section(
     ]
     typed = [*_rows(next_steps, width), *_typed(found.commands, width)]
     typed += [
-        line for name, text in told if name == "Accept" for line in _accepted(name, text, width)
+        line for name, text in texts if name == "Accept" for line in _accepted(name, text, width)
     ]
     parts = [
         list(_lead(found, width)),
@@ -58,7 +58,7 @@ def section(
             *starts_rows(card.figures, found.drift, lead=_NAME + 2, width=width),
         ],
         _rows([*card.table.below], width),
-        _rows([one for one in told if one[0] != "Accept"], width, cause=card.cause),
+        _rows([one for one in texts if one[0] != "Accept"], width, cause=card.cause),
         typed,
     ]
     if verbosity > 0:
@@ -97,8 +97,8 @@ def _lead(found: Judgement, width: int) -> Iterator[Line]:
     if drift is not None and drift.is_news and drift.was:
         for text in _wrapped(drift.sentence, width):
             before, label, _ = text.partition(drift.label)
-            told = {"red": True, "bold": True} if drift.fails else _BOLD
-            yield Line(((before, {}), (label, told)) if label else ((text, {}),))
+            markup = {"red": True, "bold": True} if drift.fails else _BOLD
+            yield Line(((before, {}), (label, markup)) if label else ((text, {}),))
     yield from (Line.of(text, light=True) for text in _wrapped(judged(found), width))
 
 
@@ -120,12 +120,12 @@ def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Ite
         lead = f"  {table.name:{space}s}  {first.pop(0)}{between}"
         yield Line.of(f"{lead}{'':{size}s}  {rest.pop(0)}".rstrip(), light=True)
     then, axis = drift.then if drift is not None else {}, _axis(table)
-    for row, number, told in zip(table.rows, first, rest, strict=True):
+    for row, number, numbers in zip(table.rows, first, rest, strict=True):
         colour = {OF_ROWS.get(row.name, COLOURS[ruling.severity]): True}
         bar, was = "", ""
         if row.bound is not None and size:
             bar, was = bar_text(row.bound.estimate, axis, size, then=then.get(row.name))
-        rate, bracket, ends = told.partition("[")
+        rate, bracket, ends = numbers.partition("[")
         parts: list[tuple[str, Mapping[str, bool]]] = [
             (f"  {row.name:{space}s}  {number}{between}", {}),
             (bar, colour),
@@ -145,13 +145,13 @@ def _axis(table: Table) -> tuple[float, float]:
 
 def _trimmed(parts: Sequence[tuple[str, Mapping[str, bool]]]) -> Line:
     """Return a line without blanks at its end."""
-    kept = [*parts]
-    while kept and not kept[-1][0].strip():
-        kept.pop()
-    if kept:
-        text, markup = kept[-1]
-        kept[-1] = (text.rstrip(), markup)
-    return Line(tuple((text, markup) for text, markup in kept if text))
+    shown = [*parts]
+    while shown and not shown[-1][0].strip():
+        shown.pop()
+    if shown:
+        text, markup = shown[-1]
+        shown[-1] = (text.rstrip(), markup)
+    return Line(tuple((text, markup) for text, markup in shown if text))
 
 
 def _rows(told: Sequence[tuple[str, str]], width: int, *, cause: Cause | None = None) -> list[Line]:
@@ -161,21 +161,21 @@ def _rows(told: Sequence[tuple[str, str]], width: int, *, cause: Cause | None = 
     for name, text in told:
         lead = f"  {name:{space}s}  "
         first, *more = _wrapped(text, width, lead)
-        said = first[len(lead) :]
+        beginning = first[len(lead) :]
         known = f"{cause.name}:" if cause is not None else ""
-        if known and said.startswith(known):
+        if known and beginning.startswith(known):
             shown = {"yellow": True, "bold": True}
-            lines.append(Line(((lead, _BOLD), (known, shown), (said[len(known) :], {}))))
+            lines.append(Line(((lead, _BOLD), (known, shown), (beginning[len(known) :], {}))))
         else:
-            lines.append(Line(((lead, _BOLD), (said, {}))))
+            lines.append(Line(((lead, _BOLD), (beginning, {}))))
         lines += map(Line.of, more)
     return lines
 
 
 def _typed(commands: Sequence[Command], width: int) -> Iterator[Line]:
-    for one in commands:
-        lead = _lead_of(one.what.partition(" ")[0])
-        first, *more = command_lines(one.text, lead=lead, width=width)
+    for command in commands:
+        lead = _lead_of(command.what.partition(" ")[0])
+        first, *more = command_lines(command.text, lead=lead, width=width)
         yield Line(((lead, _BOLD), (first[len(lead) :], {"cyan": True})))
         yield from (Line.of(text, cyan=True) for text in more)
 

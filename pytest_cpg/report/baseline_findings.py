@@ -54,11 +54,11 @@ def baseline_findings(
         unseen = _unseen(baseline, root, asked, is_ignored)
         # Of tests that ran to their end.
         session = Session.of(ledger)
-        ended = [one.name for one in session.comparisons if one.outcome in ("passed", "xfailed")]
+        ended = [row.name for row in session.comparisons if row.outcome in ("passed", "xfailed")]
         gone = missing(baseline, {*ledger.known, *unseen}, measured=ended)
-        found = []
+        findings = []
         if "update_baseline" in switches:
-            found += accept(
+            findings += accept(
                 session,
                 path,
                 kinds,
@@ -71,25 +71,27 @@ def baseline_findings(
                 for name in gone
                 if _is_gone_for_good(name, ledger, root, all_collected=all_collected)
             ]
-            if dropped and not any(finding.fails for finding in found):
+            if dropped and not any(finding.fails for finding in findings):
                 update(path, lambda now: pruned(now, now.gates.keys() - {*dropped}), kinds)
                 text = f"baseline: {named(dropped)} dropped from {path.name}, as no such test is"
-                found.append(Finding(f"{text} there", answers=True))
+                findings.append(Finding(f"{text} there", answers=True))
                 gone = tuple(name for name in gone if name not in dropped)
     except FileError as error:
         return [Finding(str(error), fails=True)]
     left_out = [gate for gate in missing(baseline, set(ledger.known)) if unseen.get(gate)]
     if left_out:
-        found.append(Finding(f"baseline: not collected, as files are ignored: {named(left_out)}"))
+        findings.append(
+            Finding(f"baseline: not collected, as files are ignored: {named(left_out)}")
+        )
     if gone:
-        found.append(
+        findings.append(
             Finding(
                 f"baseline: {Label.MISSING}, accepted once and not collected: {named(gone)}; "
                 f"--cpg-update-baseline drops what is gone for good",
                 fails=missing_fails,
             )
         )
-    return found
+    return findings
 
 
 def _unseen(
@@ -155,37 +157,37 @@ def accept(
     accepted: list[KeptResult] = []
     refused: list[str] = []
     checks: dict[str, list[str]] = {}
-    found: list[Finding] = []
-    for one in session.comparisons:
-        kind: Any = one.judgement.kind
-        has_passed = one.judgement.reason is None and one.outcome == "passed"
-        if one.judgement.ruling.check:
-            checks.setdefault(one.judgement.ruling.check, []).append(one.name)
+    findings: list[Finding] = []
+    for row in session.comparisons:
+        kind: Any = row.judgement.kind
+        has_passed = row.judgement.reason is None and row.outcome == "passed"
+        if row.judgement.ruling.check:
+            checks.setdefault(row.judgement.ruling.check, []).append(row.name)
         elif has_passed or is_forced:
-            entry = ask_at_end(found, kind, "entry", one.judgement.result)
+            entry = ask_at_end(findings, kind, "entry", row.judgement.result)
             if entry is not None:
-                entries.setdefault(kind.marker, {})[one.name] = entry
-                accepted.append(KeptResult.of(one.name, kind, entry, commit=state.commit))
+                entries.setdefault(kind.marker, {})[row.name] = entry
+                accepted.append(KeptResult.of(row.name, kind, entry, commit=state.commit))
         else:
-            refused.append(one.name)
+            refused.append(row.name)
     if accepted:
-        kept = update(path, lambda baseline: updated(baseline, accepted), kinds).gates
+        stored = update(path, lambda baseline: updated(baseline, accepted), kinds).gates
         where = f" at {revision(state.commit)}" if state.commit else f" ({state.note})"
         shown = path.relative_to(root) if path.is_relative_to(root) else path
-        new = [one.id for one in accepted if kept[one.id] == one]
-        old = [one.id for one in accepted if kept[one.id] != one]
+        new = [one.id for one in accepted if stored[one.id] == one]
+        old = [one.id for one in accepted if stored[one.id] != one]
         if new:
             text = f"baseline: {_many(new)} accepted{where} into {shown}"
-            found.append(Finding(text, answers=True))
+            findings.append(Finding(text, answers=True))
         if old:
             stand = "stands" if len(old) == 1 else "stand"
             text = f"baseline: {_many(old)} {stand} in {shown} with the same result already"
-            found.append(Finding(text, answers=True))
+            findings.append(Finding(text, answers=True))
         for marker, mine in entries.items():
             if has(kinds[marker], Unprovable):
-                found += ask_at_end(found, kinds[marker], "unprovable", mine) or ()
+                findings += ask_at_end(findings, kinds[marker], "unprovable", mine) or ()
     if refused:
-        found.append(
+        findings.append(
             Finding(
                 f"baseline: {named(refused)} not accepted, as the test did not pass; "
                 f"{_FORCE} accepts it all the same",
@@ -194,10 +196,10 @@ def accept(
         )
     for check, checked in checks.items():
         text = f"baseline: {named(checked)} not accepted: {check}, which judges no model"
-        found.append(Finding(text, fails=True))
-    if not (accepted or refused or checks or found):
-        found.append(Finding("baseline: no gate was measured, none accepted", fails=True))
-    return found
+        findings.append(Finding(text, fails=True))
+    if not (accepted or refused or checks or findings):
+        findings.append(Finding("baseline: no gate was measured, none accepted", fails=True))
+    return findings
 
 
 def _many(names: list[str]) -> str:

@@ -174,8 +174,8 @@ def _gate(gate: Gate) -> dict[str, Any]:
         "detail": entry.detail,
         "earlier": list(entry.earlier),
         "comparisons": [
-            {"name": one.name, "attempt": entry.attempt, **_judged(one.judgement)}
-            for one in gate.comparisons
+            {"name": row.name, "attempt": entry.attempt, **_judged(row.judgement)}
+            for row in gate.comparisons
         ],
         "measurements": list(entry.measurements),
         "seconds": gate.seconds,
@@ -209,7 +209,7 @@ def _read_gate(gate: _Gate, at: int, kinds: Kinds) -> Gate:
         measurements=tuple(gate["measurements"]),
         resumed=tuple(gate.get("resumed", ())),
         detail=gate["detail"],
-        attempt=max([one["attempt"] for one in comparisons], default=1),
+        attempt=max([row["attempt"] for row in comparisons], default=1),
         earlier=tuple(gate["earlier"]),
     )
     return Gate.of(gate["id"], at + 1, outcome, entry, gate.get("seconds"))

@@ -109,8 +109,8 @@ class History:
             return ()
         points = [point for point in self.attempts(name) if not point.found.is_nothing]
         last = {point.commit or str(at): at for at, point in enumerate(points)}
-        kept = (at for commit, at in last.items() if not commit.endswith("-dirty"))
-        return tuple(points[at] for at in sorted({*kept, *range(len(points))[-1:]}))
+        last_points = (at for commit, at in last.items() if not commit.endswith("-dirty"))
+        return tuple(points[at] for at in sorted({*last_points, *range(len(points))[-1:]}))
 
     def attempts(self, name: str) -> tuple[Point, ...]:
         """Return a comparison over all sessions that tried it, with those that got no verdict.
@@ -118,17 +118,17 @@ class History:
         The others followed the same numbers as the last one of them.
         """
         known = [one.comparisons[name] for one in self.sessions if name in one.comparisons]
-        now = next((one for one in reversed(known) if not one.is_nothing), Found.nothing(""))
+        now = next((row for row in reversed(known) if not row.is_nothing), Found.nothing(""))
         return tuple(
             Point(
                 commit=session.commit,
                 date=session.date,
-                found=found,
-                is_other_design=found.design != now.design and not found.is_nothing,
+                found=row,
+                is_other_design=row.design != now.design and not row.is_nothing,
             )
             for session in self.sessions
-            for found in [session.comparisons.get(name)]
-            if found is not None and (found.is_nothing or _followed(found) == _followed(now))
+            for row in [session.comparisons.get(name)]
+            if row is not None and (row.is_nothing or _followed(row) == _followed(now))
         )
 
     def heights(self, name: str, *, count: int = _MOST_HEIGHTS) -> tuple[float, ...]:
@@ -144,17 +144,17 @@ class History:
         ]
         if len(trends) < 2:
             return ()
-        values = [one.bound.estimate for one in trends[-count:]]
+        values = [trend.bound.estimate for trend in trends[-count:]]
         low, high = trends[-1].axis or (min(values), max(values))
         # Halves, as the difference of two immense numbers has no float.
         span = high / 2 - low / 2
         if not span > 0 or not math.isfinite(span):
             return (0.5,) * len(values)
-        return tuple(min(max((one / 2 - low / 2) / span, 0.0), 1.0) for one in values)
+        return tuple(min(max((value / 2 - low / 2) / span, 0.0), 1.0) for value in values)
 
 
 def _followed(found: Found) -> list[str]:
-    return [one.name for one in found.trends]
+    return [trend.name for trend in found.trends]
 
 
 NO_HISTORY = History()

@@ -31,9 +31,9 @@ def found_in(session: report.Session, *, commit: str, date: str) -> Session:
     That is every comparison that judged a model, and every gate that failed before it could.
     """
     judged = {
-        one.name: Found.of(one.judgement.ruling, one.judgement.card)
-        for one in session.comparisons
-        if not one.judgement.ruling.check
+        row.name: Found.of(row.judgement.ruling, row.judgement.card)
+        for row in session.comparisons
+        if not row.judgement.ruling.check
     }
     failed = {
         gate.id: Found.nothing(gate.outcome)
@@ -52,8 +52,8 @@ def append(path: Path, session: Session) -> None:
     """
     line = json.dumps({"schema": SCHEMA, **encode(session)}, allow_nan=False, sort_keys=True)
     with locked(path, what=_FILE.name):
-        kept = (one for one in _lines(_text_in(path)) if _is_some_session(one))
-        lines = [*kept, line][-MOST_SESSIONS:]
+        earlier = (one for one in _lines(_text_in(path)) if _is_some_session(one))
+        lines = [*earlier, line][-MOST_SESSIONS:]
         write_text(path, "".join(f"{one}\n" for one in lines), what=_FILE.name)
         ignore_in_git(path.parent, "/.gitignore", f"/{path.name}", f"/{path.name}.lock")
 

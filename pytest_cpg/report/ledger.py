@@ -113,10 +113,10 @@ def _loaded(values: Any, marker: str, kinds: Kinds) -> Judgement:
             f"the kind of gate {marker!r} is not known where the session ends. Contribute it from "
             f"the conftest.py of the root directory, or from a plugin."
         )
-    found = decode(Judgement, values)
-    result = decode(kinds[marker].result, found.result)
-    card = ask(kinds[marker], "card", result, found.max_verdict)
-    return replace(found, kind=kinds[marker], result=result, shown=card)
+    judgement = decode(Judgement, values)
+    result = decode(kinds[marker].result, judgement.result)
+    card = ask(kinds[marker], "card", result, judgement.max_verdict)
+    return replace(judgement, kind=kinds[marker], result=result, shown=card)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ class Entry:
     @property
     def found(self) -> str:
         """What the gate found in a few words: its verdicts, or how it ended."""
-        return ", ".join(one.ruling.label for one in self.judgements) or self.outcome
+        return ", ".join(judgement.ruling.label for judgement in self.judgements) or self.outcome
 
     @property
     def fails(self) -> bool:
@@ -176,12 +176,14 @@ class Entry:
     @property
     def is_judged(self) -> bool:
         """Whether the gate gave a verdict; a smoke test and a measurement give none."""
-        return not self.is_excused and not all(one.ruling.check for one in self.judgements)
+        return not self.is_excused and not all(
+            judgement.ruling.check for judgement in self.judgements
+        )
 
     @property
     def is_aa(self) -> bool:
         """Whether it is an A/A check."""
-        return any(one.ruling.check == AA_CHECK for one in self.judgements)
+        return any(judgement.ruling.check == AA_CHECK for judgement in self.judgements)
 
     @property
     def is_empty(self) -> bool:
@@ -275,7 +277,7 @@ class Ledger:
         """Whether a gate failed or was not judged, or the gates fail together."""
         has_failed = any(entry.fails for entry in self.entries.values())
         is_unjudged = bool(self.missing or self.late)
-        return has_failed or is_unjudged or any(one.fails for one in self.findings)
+        return has_failed or is_unjudged or any(finding.fails for finding in self.findings)
 
     @property
     def gates(self) -> tuple[str, ...]:

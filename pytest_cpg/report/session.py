@@ -307,12 +307,12 @@ class Session:
     @property
     def comparisons(self) -> Iterator[Comparison]:
         """Every comparison that was reported."""
-        return (one for gate in self.gates for one in gate.comparisons)
+        return (row for gate in self.gates for row in gate.comparisons)
 
     @property
     def checks(self) -> set[str]:
         """What was run in place of gates; a verdict is an empty text."""
-        return {one.judgement.ruling.check for one in self.comparisons}
+        return {row.judgement.ruling.check for row in self.comparisons}
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -323,7 +323,7 @@ class Session:
     def fails(self) -> bool:
         """Whether a gate failed or was not judged, or the gates fail together."""
         is_failing = any(gate.outcome in FAILING for gate in self.gates)
-        return is_failing or any(one.fails for one in self.findings)
+        return is_failing or any(finding.fails for finding in self.findings)
 
     @property
     def outcome(self) -> str:
@@ -364,7 +364,7 @@ def state_of(outcome: str, severities: Iterable[Severity]) -> str:
     severities = [*severities]
     if outcome != "passed" or not severities:
         return "measured" if outcome == "passed" else outcome
-    is_open = any(one in (Severity.UNSURE, Severity.BLIND) for one in severities)
+    is_open = any(severity in (Severity.UNSURE, Severity.BLIND) for severity in severities)
     return "inconclusive" if is_open else outcome
 
 
@@ -380,9 +380,9 @@ def error_in(text: str) -> str:
     >>> error_in("test_a.py: no task named\n'pukc'.\n\nMore of it.")
     "test_a.py: no task named 'pukc'."
     """
-    found = _ERROR.search(text)
+    match = _ERROR.search(text)
     message = " ".join(text.strip().partition("\n\n")[0].split())
-    return found[1] if found else message or "no reason was given"
+    return match[1] if match else message or "no reason was given"
 
 
 def gist(detail: str) -> str:

@@ -35,34 +35,34 @@ def together(
         Whether pytest left out files because of what happened before.
     """
     # An A/A check is no chance of a false alarm, and its model no checkpoint.
-    measured = [one for one in Session.of(ledger).comparisons if not one.judgement.ruling.check]
-    found: list[Finding] = []
+    measured = [row for row in Session.of(ledger).comparisons if not row.judgement.ruling.check]
+    findings: list[Finding] = []
     for kind, own in _by_kind(measured):
         if has(kind, Together) and not is_cut:
-            members = [one.compared for one in own]
-            found += ask_at_end(found, kind, "together", members, ledger.groups) or ()
+            members = [row.compared for row in own]
+            findings += ask_at_end(findings, kind, "together", members, ledger.groups) or ()
     # A test that makes two comparisons has two chances of a false alarm.
-    known = len({*ledger.known, *(one.name for one in measured)})
-    size = max(family_size, known)
-    if is_corrected and known > family_size:
-        found.append(
+    count = len({*ledger.known, *(row.name for row in measured)})
+    size = max(family_size, count)
+    if is_corrected and count > family_size:
+        findings.append(
             Finding(
-                f"cpg_family_size is {family_size}, and there are {known} gates: each was judged "
-                f"as if the others were fewer. Set cpg_family_size = {known}",
+                f"cpg_family_size is {family_size}, and there are {count} gates: each was judged "
+                f"as if the others were fewer. Set cpg_family_size = {count}",
                 fails=True,
             )
         )
     elif size > 1 and measured:
-        able = [one for one in measured if not one.judgement.max_verdict.accepts_all]
-        groups = {ledger.groups.get(one.gate, "") for one in able} - {""}
-        found += _family_findings(
+        able = [row for row in measured if not row.judgement.max_verdict.accepts_all]
+        groups = {ledger.groups.get(row.gate, "") for row in able} - {""}
+        findings += _family_findings(
             measured,
             is_corrected=is_corrected,
             size=size,
             unable=len(measured) - len(able),
             recipes=len(groups),
         )
-    unable = [one.name for one in measured if one.judgement.ruling.doubt == CANNOT_FAIL]
+    unable = [row.name for row in measured if row.judgement.ruling.doubt == CANNOT_FAIL]
     if unable:
         text = (
             f"{len(unable)} of {size} gates cannot fail, as max_verdict accepts every verdict: "
@@ -70,8 +70,8 @@ def together(
             f'drift="fail", which fails a model that gets worse; --cpg-strict fails gates that '
             f"cannot fail"
         )
-        found.append(Finding(text, warns=True))
-    return found
+        findings.append(Finding(text, warns=True))
+    return findings
 
 
 def resumed(ledger: Ledger) -> list[Finding]:
@@ -94,26 +94,26 @@ def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
         Names of options that some kinds of gate heed, and others may not.
     """
     # An option that decided something for one kind was not given in vain.
-    found: list[Finding] = []
+    findings: list[Finding] = []
     in_vain = [
-        _in_vain(found, kind, [one.judgement.result for one in own], asked)
+        _in_vain(findings, kind, [row.judgement.result for row in own], asked)
         for kind, own in _by_kind(Session.of(ledger).comparisons)
     ]
-    found += [
+    findings += [
         Finding(f"--cpg-{name.replace('_', '-')} was given, and {why}")
         for name, why in (in_vain[0] if in_vain else {}).items()
         if all(name in other for other in in_vain)
     ]
-    return found
+    return findings
 
 
 def _by_kind(reported: Iterable[Comparison]) -> list[tuple[Any, list[Comparison]]]:
     """Return every kind with what was reported of it; a user's kind may have no hash."""
-    found: dict[str, tuple[Any, list[Comparison]]] = {}
-    for one in reported:
-        kind = one.judgement.kind
-        found.setdefault(kind.marker, (kind, []))[1].append(one)
-    return list(found.values())
+    kinds: dict[str, tuple[Any, list[Comparison]]] = {}
+    for row in reported:
+        kind = row.judgement.kind
+        kinds.setdefault(kind.marker, (kind, []))[1].append(row)
+    return list(kinds.values())
 
 
 def _in_vain(
@@ -131,23 +131,23 @@ def _in_vain(
 def _family_findings(
     measured: Sequence[Comparison], *, is_corrected: bool, size: int, unable: int, recipes: int
 ) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     able = size - unable
     # Others may stand in the baseline, or in files that were not run.
     gates = f"{able} gates" if len(measured) == size else f"the {able} gates of the project"
     asked: dict[str, Alarm | None] = {
-        one.name: ask_at_end(found, one.judgement.kind, "alarm", one.judgement.result)
-        for one in measured
-        if has(one.judgement.kind, Alarms)
+        row.name: ask_at_end(findings, row.judgement.kind, "alarm", row.judgement.result)
+        for row in measured
+        if has(row.judgement.kind, Alarms)
     }
     alarms = {name: alarm for name, alarm in asked.items() if alarm is not None}
     if not alarms:
-        return found
+        return findings
     alphas = {name: alarm.rate for name, alarm in alarms.items()}
     alpha = max(alphas.values())
     percent = f"{100 * alpha:.2g} %"
     # Each of these may fail the session by chance, too, and is no gate of the family.
-    drifts = sum(one.judgement.drift_fails for one in measured)
+    drifts = sum(row.judgement.drift_fails for row in measured)
     besides = [
         f"{count} {what}{'s'[: count != 1]}"
         for count, what in ((drifts, "drift test"), (recipes, "recipe"))
@@ -155,7 +155,7 @@ def _family_findings(
     ]
     is_family = able + drifts + recipes > 1
     if not is_corrected:
-        accepting = [one.name for one in measured if one.judgement.max_verdict.accepts_all]
+        accepting = [row.name for row in measured if row.judgement.max_verdict.accepts_all]
         rates = [rate for name, rate in alphas.items() if name not in accepting]
         # Of what was not measured nothing better is known.
         chance = 1 - (
@@ -169,32 +169,32 @@ def _family_findings(
             f"--cpg-correction=holm)."
         )
         # More often than not.
-        return [*found, *[Finding(text, warns=chance > 0.5)] * is_family]
+        return [*findings, *[Finding(text, warns=chance > 0.5)] * is_family]
     left_out = f", which leaves out {' and '.join(besides)}" if besides else ""
     text = (
         f"If all models were good, at least one of {gates} would still fail in about "
         f"{percent} of runs, by Holm's correction{left_out}."
     )
-    found += [Finding(text)] * is_family
+    findings += [Finding(text)] * is_family
     if len(alarms) < size:
-        return found
+        return findings
     # The first step of Holm is what every gate was judged by. Its later steps need all p-values of
     # the family: they are taken when it is complete, and never change a gate's own verdict.
     # A gate with a stricter level of its own keeps its share of the error.
     try:
         p_values = {name: alarm.p_value() for name, alarm in alarms.items()}
     except CpgError as error:
-        return [*found, Finding(str(error), fails=True)]
+        return [*findings, Finding(str(error), fails=True)]
     shares = {name: min(1.0, p * alpha / alphas[name]) for name, p in p_values.items()}
     rejected = holm(shares, alpha=alpha, family_size=size)
-    return found + [
+    return findings + [
         Finding(
-            f"Holm: {one.name} is a {_worst_label(one)} as well, now that all {size} gates "
-            f"are known (p={p_values[one.name]:.2g})",
-            fails=one.judgement.max_verdict.severity < Severity.BAD and not one.compared.is_excused,
+            f"Holm: {row.name} is a {_worst_label(row)} as well, now that all {size} gates "
+            f"are known (p={p_values[row.name]:.2g})",
+            fails=row.judgement.max_verdict.severity < Severity.BAD and not row.compared.is_excused,
         )
-        for one in measured
-        if one.name in rejected and not alarms[one.name].is_settled
+        for row in measured
+        if row.name in rejected and not alarms[row.name].is_settled
     ]
 
 

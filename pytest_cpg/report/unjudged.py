@@ -55,38 +55,38 @@ def unjudged_findings(
     accepted : collection of str
         Ids of gates that are missed elsewhere.
     """
-    found = [Finding(_SILENT, fails=True)] if is_silent else []
-    found += [Finding(late_text(gate), fails=True) for gate in ledger.late]
-    found += [Finding(_DIED.format(gate=gate), fails=True) for gate in ledger.died]
+    findings = [Finding(_SILENT, fails=True)] if is_silent else []
+    findings += [Finding(late_text(gate), fails=True) for gate in ledger.late]
+    findings += [Finding(_DIED.format(gate=gate), fails=True) for gate in ledger.died]
     skipped = [
         file
         for file in ledger.skipped
         if not any(gate.startswith(f"{file}::") for gate in accepted)
     ]
     if skipped:
-        found.append(Finding(f"{_SKIPPED}: {named(skipped)}", warns=True))
+        findings.append(Finding(f"{_SKIPPED}: {named(skipped)}", warns=True))
     hidden = [gate for gate, entry in ledger.entries.items() if entry.is_hidden]
     if hidden:
-        found.append(Finding(f"{_HIDDEN}: {named(hidden)}", fails=True))
+        findings.append(Finding(f"{_HIDDEN}: {named(hidden)}", fails=True))
     if required == "all":
         if leaves_passed_out:
-            found.append(Finding(_PASSED_OUT, fails=True))
-        found += _all_required(ledger)
+            findings.append(Finding(_PASSED_OUT, fails=True))
+        findings += _all_required(ledger)
         checks = [gate for gate, entry in ledger.entries.items() if entry.is_aa]
         if checks and not _judged(ledger):
-            found.append(Finding(_counted(ledger, checks, _ONLY_CHECKED), fails=True))
+            findings.append(Finding(_counted(ledger, checks, _ONLY_CHECKED), fails=True))
     else:
         if ledger.dropped:
-            found.append(Finding(_counted(ledger, ledger.dropped, _DROPPED)))
+            findings.append(Finding(_counted(ledger, ledger.dropped, _DROPPED)))
         judged = _judged(ledger)
         if required and judged < int(required):
             text = f"{judged} gate{'s'[: judged != 1]} judged, and {required} required"
-            found.append(Finding(f"{text} (--cpg-require)", fails=True))
+            findings.append(Finding(f"{text} (--cpg-require)", fails=True))
     unproven = _without_verdict(ledger, "xfailed")
     if unproven:
         text = f"failed as expected without a verdict, which says nothing: {named(unproven)}"
-        found.append(Finding(f"{text} (--cpg-strict)" if is_strict else text, fails=is_strict))
-    return found
+        findings.append(Finding(f"{text} (--cpg-strict)" if is_strict else text, fails=is_strict))
+    return findings
 
 
 def late_text(gate: str) -> str:

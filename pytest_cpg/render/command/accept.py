@@ -70,12 +70,12 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
         findings.append(Finding(text, fails=not arguments.is_forced))
     lines = [
         line
-        for found in findings
+        for finding in findings
         for line in textwrap.wrap(
-            found.text, width(), break_long_words=False, break_on_hyphens=False
+            finding.text, width(), break_long_words=False, break_on_hyphens=False
         )
     ]
-    return lines, int(any(found.fails for found in findings))
+    return lines, int(any(finding.fails for finding in findings))
 
 
 def _unmeasured(session: Session, *, is_forced: bool) -> Iterator[Finding]:

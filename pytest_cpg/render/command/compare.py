@@ -57,9 +57,9 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     commit, accepted = _accepted(before, kinds)
     session = read(arguments.after, kinds)
     changes = [
-        _Change(one.name, drift.label, drift.text)
-        for one in session.comparisons
-        if (drift := _drift(one, accepted)) is not None
+        _Change(row.name, drift.label, drift.text)
+        for row in session.comparisons
+        if (drift := _drift(row, accepted)) is not None
     ]
     compared = {change.gate for change in changes}
     changes += [
@@ -86,19 +86,19 @@ def _why_missing(name: str, session: Session) -> str:
 def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult]]:
     """Return the commit of a report, and what a baseline would keep of it; or a baseline's own."""
     if _is_baseline(path):
-        found = baseline.load(path, kinds)
-        return f"the baseline {path}", {} if found is None else found.gates
+        accepted = baseline.load(path, kinds)
+        return f"the baseline {path}", {} if accepted is None else accepted.gates
     session = read(path, kinds)
     commit = session.commit
     kept = {
-        one.name: KeptResult.of(
-            one.name,
-            one.judgement.kind,
-            ask(one.judgement.kind, "entry", one.judgement.result),
+        row.name: KeptResult.of(
+            row.name,
+            row.judgement.kind,
+            ask(row.judgement.kind, "entry", row.judgement.result),
             commit=commit,
         )
-        for one in session.comparisons
-        if _is_compared(one)
+        for row in session.comparisons
+        if _is_compared(row)
     }
     return commit, kept
 

@@ -41,7 +41,9 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
             raise FileError(f"there is no history {path}. Each session adds to one: pytest")
     history, faults = read(files, kinds_of(arguments))
     code = UNUSABLE if faults else 0
-    names = list(dict.fromkeys(name for one in history.sessions for name in one.comparisons))
+    names = list(
+        dict.fromkeys(name for session in history.sessions for name in session.comparisons)
+    )
     if arguments.gate is None:
         read_from = str(files[0]) if len(files) == 1 else f"{len(files)} files"
         return [*faults, *_all_gates(history, names, read_from)], code
@@ -57,9 +59,9 @@ def _all_gates(history: History, names: list[str], read_from: str) -> Iterator[s
     yield f"cpg: {counted} in {read_from}"
     rows = []
     for name in names:
-        own = _until(history, name)
-        heights = sparkline(own.heights(name), is_ascii=not has_blocks(sys.stdout.encoding))
-        last = own.attempts(name)[-1]
+        past = _until(history, name)
+        heights = sparkline(past.heights(name), is_ascii=not has_blocks(sys.stdout.encoding))
+        last = past.attempts(name)[-1]
         trend, text = next(((one.name, one.text) for one in last.found.trends), ("", ""))
         rows.append((heights, trend, text, last.found.label, name))
     told = ((heights, f"{trend} {text}".strip(), *more) for heights, trend, text, *more in rows)
@@ -73,13 +75,13 @@ def _narrow(rows: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
     """Yield rows that are too wide: what all begin with once, and a long name on its own line."""
     *_, names = zip(*rows, strict=True)
     trends = {trend for _, trend, *_ in rows}
-    told = listed(
+    shown = listed(
         [(heights, *[trend] * (len(trends) > 1), *more) for heights, trend, *more, _ in rows]
     )
-    widest = max(map(len, told))
+    widest = max(map(len, shown))
     fitted = fitted_names(names, width() - widest - len("   "))
     yield ", ".join(filter(None, (*(trends if len(trends) == 1 else ()), fitted.shared)))
-    for line, name in zip(told, names, strict=True):
+    for line, name in zip(shown, names, strict=True):
         short = fitted.of[name]
         if widest + len("   ") + len(short) > width():
             yield from (line, f"  {short}")
@@ -94,9 +96,9 @@ def _one_gate(history: History, name: str) -> Iterator[str]:
 
 
 def _told(point: Point) -> tuple[str, ...]:
-    found = point.found
-    numbers = ", ".join(f"{one.name} {one.text}" for one in found.trends)
-    label = found.label + ", other design" * point.is_other_design
+    finding = point.found
+    numbers = ", ".join(f"{trend.name} {trend.text}" for trend in finding.trends)
+    label = finding.label + ", other design" * point.is_other_design
     return (point.date[:16].replace("T", " "), point.commit or "-", numbers, label)
 
 
