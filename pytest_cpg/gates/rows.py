@@ -28,6 +28,8 @@ from pytest_cpg.world_models.binding.conventions import describe
 SECONDS_BETWEEN_FILES = 10.0
 # Questions that are asked together.
 _ROWS = 64
+# Questions by whose answers a model is known again.
+_PROBES = 4
 # As `Crew.run`.
 Spread: TypeAlias = Callable[..., Iterable[tuple[int, FloatArray]]]
 
@@ -189,13 +191,15 @@ def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatA
         lambda: {"what": what, "task": questions.task.name, "questions": digest.hexdigest()},
     )
     asked = _Asked(model, questions, None)
+    first = asked.run(_Rows(np.arange(min(_PROBES, count))))
+    snapshot.answered([first.tobytes()])
     blocks = [_Rows(rows) for rows in np.array_split(np.arange(count), -(-count // _ROWS))]
     spread = None
     if run.execution.executor is not None:
         workload = Workload.of(
             ((questions.task, f"the task {questions.task.name!r}"), (model, describe(model))),
             _Asked,
-            (model, questions, asked.run(blocks[0])),
+            (model, questions, first),
             name=describe(model),
         )
         spread = Crew(run.execution.executor, workload).run

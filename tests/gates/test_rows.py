@@ -1,11 +1,15 @@
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
-from pytest_cpg.gates.rows import Snapshot, filled
+from pytest_cpg.gates.kind import Run
+from pytest_cpg.gates.rows import Questions, Snapshot, answered, filled
+from pytest_cpg.tasks import TASKS
 
 
 class Few(NamedTuple):
@@ -86,3 +90,59 @@ def test_nothing_is_taken_up_where_nobody_resumes(tmp_path):
     again = Squares()
     answers(again, tmp_path, resumes=False)
     assert len(again.asked) == len(BLOCKS)
+
+
+class Doubled:
+    """Adds up moves in latents of its own; one that has lost something is another one elsewhere."""
+
+    def __init__(self, lost=0.0):
+        self.lost = lost
+
+    def __getstate__(self):
+        return {"lost": self.lost + (self.lost > 0)}
+
+    def encode(self, observations):
+        return 2 * observations
+
+    def rollout(self, latents, actions):
+        return latents[:, None] + 2 * np.cumsum(actions, axis=1) + self.lost
+
+    def decode(self, latents):
+        return latents / 2
+
+
+def asked_of(model, **execution):
+    """Return how far a model is off after a step from 300 places of the maze."""
+    task, rngs = TASKS["maze"](), [np.random.default_rng(row) for row in range(300)]
+    states, actions = task.reset(np.arange(300)), task.actions.sample(rngs, (1,))
+    run = Run(given={}, execution=Execution(**execution), task=None, progress=lambda *_: None)
+    arrays = (states, actions, task.step(states, actions[:, 0]))
+    return answered(run, model, Questions(task, off, arrays), what="error")
+
+
+BLOCKS_ASKED = []
+
+
+def off(model, states, actions, following):
+    BLOCKS_ASKED.append(len(states))
+    reached = model.rollout(model.encode(states), actions)[:, -1]
+    return np.abs(model.observe(reached) - following).sum(axis=1)
+
+
+def test_questions_have_the_same_answers_here_and_by_workers():
+    alone = asked_of(Doubled())
+    assert set(alone) == {0, 1}
+    with ThreadPoolExecutor(2) as executor:
+        np.testing.assert_array_equal(asked_of(Doubled(), executor=executor), alone)
+        with pytest.raises(WorldModelError, match="answers otherwise in a worker"):
+            asked_of(Doubled(lost=1.0), executor=executor)
+
+
+def test_questions_that_were_answered_are_not_asked_again(tmp_path):
+    BLOCKS_ASKED.clear()
+    alone = asked_of(Doubled(), cache=ArmCache(tmp_path))
+    assert BLOCKS_ASKED == [4] + [60] * 5
+    resumed = asked_of(Doubled(), cache=ArmCache(tmp_path), resumes=True)
+    np.testing.assert_array_equal(resumed, alone)
+    # The first ones, and one block, show that the model is the same.
+    assert BLOCKS_ASKED[6:] == [4, 60]
