@@ -116,17 +116,17 @@ def reasons(judgement: Judgement) -> list[tuple[str, str]]:
     texts: list[tuple[str, str]] = []
     if cause is not None and is_known:
         texts += [("Why", f"{cause.name}: {cause.text}"), ("Do", cause.advice)]
+    whys = [_begun(text) for text in card.texts("why") if text.rstrip(".") != card.sentence]
     if is_drifted(drift, reason):
         is_worse = drift.label is Label.REGRESSED
         texts += [("Why", _REGRESSED if is_worse else _INCOMPARABLE)] * (not is_known)
-    # What is wrong with a model is known once its cause is; what is wrong with a gate is not.
-    elif not is_known or judgement.ruling.severity < Severity.BAD:
-        whys = [text for text in card.texts("why") if text.rstrip(".") != card.sentence]
-        # What begins with something to type is typed so.
-        texts += [
-            ("Why", text[:1].upper() + text[1:] if text.split(" ")[0].isalpha() else text)
-            for text in whys
-        ]
+    elif is_known and judgement.ruling.severity >= Severity.BAD:
+        # What is wrong with a model is known once its cause is, and not why a test fails that
+        # accepts the verdict.
+        failing = [text for text in whys if text.rstrip(".") == _begun(reason or "").rstrip(".")]
+        texts = [*(("Why", text) for text in failing), *texts]
+    else:
+        texts += [("Why", text) for text in whys]
         texts += [("Do", text) for text in card.texts("do")]
     if cause is not None and not is_known:
         # That none is known is worth less than what the verdict means.
@@ -136,6 +136,11 @@ def reasons(judgement: Judgement) -> list[tuple[str, str]]:
         texts.append(("Do", _STRICT.format(doubt=reason)))
     accept = _acceptance(judgement)
     return [*texts, ("Accept", accept)] if accept else texts
+
+
+def _begun(text: str) -> str:
+    """Return a text as a sentence begins; what begins with something to type is typed so."""
+    return text[:1].upper() + text[1:] if text.split(" ")[0].isalpha() else text
 
 
 def _acceptance(judgement: Judgement) -> str:

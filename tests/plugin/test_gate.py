@@ -326,8 +326,7 @@ def test_commands_name_the_project_that_was_typed(repository, monkeypatch):
     again = repository.runpytest(*typed["Replay"][1:])
     again.stdout.fnmatch_lines([" replay of 25 episodes, no verdict: track,*"])
     repository.runpytest(*typed["Rerun"][1:]).assert_outcomes(failed=1)
-    settled = repository.runpytest(*typed[""][1:], "..")
-    assert settled.parseoutcomes() == {"deselected": 1, "passed": 1}
+    repository.runpytest(*typed[""][1:]).assert_outcomes(passed=1)
 
 
 def test_an_inconclusive_gate_passes_and_no_line_says_that_it_simply_passed(repository):

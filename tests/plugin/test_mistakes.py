@@ -507,7 +507,7 @@ def test_gates_that_are_written_wrongly_leave_the_others_to_run(ran):
                 "E *pytest-cpg: raised by rollout in the learned arm, episode * at step *",
             ],
         ),
-        ("test_deaf", ["*the learned dynamics ignores the action*"]),
+        ("test_deaf", ["  Why      The learned dynamics ignores the action: *"]),
         ("test_of_parameter[2]", ["*test_of_parameter[[]2[]]: no task named 'trak'. Did you mean"]),
         ("test_swapped", ["*Write compare(oracle=oracle_dynamics, learned=my_model).*"]),
         ("test_itself", ["both arms were given the same model, *. Leave oracle="]),
