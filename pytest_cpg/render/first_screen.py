@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from pytest_cpg.gates.notation import percentage
 from pytest_cpg.render.figures import Plot
 from pytest_cpg.render.page import Followed, Page, Tone, commands_of, reasons_of, tone_of
 from pytest_cpg.render.words import effect_text, regression
-from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Row
+from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Row, Session
 
 _MOST_NAMED = 5
 # What is said of the gates beside the worst one, by how they ended.
@@ -62,7 +61,7 @@ def first_screen(page: Page) -> FirstScreen:
     cause = shown.card.cause if shown is not None else None
     followed = page.followed.get(shown.name) if shown is not None else None
     return FirstScreen(
-        tally=tuple(_tally(page.gates)),
+        tally=tuple(_tally(page.session)),
         headline=_headline(page, row),
         cause=cause.name if cause is not None and is_failing and cause.advice else "",
         tone=tone_of(worst) if worst is not None and is_failing else _tone(page.session.outcome),
@@ -76,9 +75,9 @@ def _tone(outcome: str) -> Tone:
     return "good" if outcome == "passed" else "bad"
 
 
-def _tally(gates: Sequence[Gate]) -> Iterator[tuple[Tone, str]]:
-    states = Counter(gate.state for gate in gates)
-    failing, size = sum(states[state] for state in FAILING), len(gates)
+def _tally(session: Session) -> Iterator[tuple[Tone, str]]:
+    states = session.states
+    failing, size = sum(states[state] for state in FAILING), len(session.gates)
     if failing:
         yield "bad", f"{failing} of {size} gate{'s'[: size != 1]} fail{'s'[: failing == 1]}"
     if states["xfailed"]:
@@ -94,7 +93,7 @@ def _tally(gates: Sequence[Gate]) -> Iterator[tuple[Tone, str]]:
 
 def _headline(page: Page, row: Row | None) -> str:
     """Return what failed and by how much; where nothing did, how the session ended."""
-    ended, check = page.session.outcome, next(filter(None, page.session.checks), "")
+    ended, check = page.session.outcome, min(filter(None, page.session.checks), default="")
     if check:
         return f"{check[:1].upper()}{check[1:]} {ended}: no verdicts"
     if row is not None and row.fails:
@@ -105,7 +104,7 @@ def _headline(page: Page, row: Row | None) -> str:
         return f"{subject}: {regression(row.drift) or row.card.sentence}"
     if ended != "passed":
         return f"Session {ended}" if ended in ("failed", "interrupted") else ended.capitalize()
-    states = Counter(gate.state for gate in page.gates)
+    states = page.session.states
     doubt, expected, passed = (states[one] for one in ("inconclusive", "xfailed", "passed"))
     counts = [f"{doubt} {'is' if doubt == 1 else 'are'} in doubt"] if doubt else []
     counts += [f"{expected} fail{'s'[: expected == 1]} as expected"] if expected else []

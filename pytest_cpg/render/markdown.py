@@ -7,7 +7,6 @@ escaping its signs is not enough.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_cpg.gates.card import NOW, Command
@@ -127,7 +126,7 @@ def _section(what: str, lead: str, blocks: Sequence[str], end: str, *, room: flo
 def _headline(session: Session, rows: Sequence[Row]) -> str:
     """Return how the gates ended, and what became of the worst of them."""
     failing = [row for row in rows if row.fails]
-    count, states = len(session.gates), Counter(gate.state for gate in session.gates)
+    count, states = len(session.gates), session.states
     bad = sum(states[state] for state in FAILING)
     if failing:
         many = "gate fails" if count == 1 else f"of {count} gates fail{'s'[: bad == 1]}"
@@ -157,9 +156,8 @@ def _became(row: Row) -> str:
 
 
 def _counts(session: Session) -> str:
-    states, gates = Counter(gate.state for gate in session.gates), session.gates
-    counts = [f"{len(gates)} gate{'s'[: len(gates) != 1]}"]
-    counts += [f"{states[state]} {word}" for state, word in WORDS.items() if states[state]]
+    size = len(session.gates)
+    counts = [f"{size} gate{'s'[: size != 1]}", *session.counts]
     if session.deselected:
         counts.append(f"{len(session.deselected)} deselected")
     counts += session.end.besides_gates

@@ -25,7 +25,7 @@ from pytest_cpg.render.table import (
     surely_failed_drop,
 )
 from pytest_cpg.render.words import RERUN, program_in
-from pytest_cpg.report.session import FAILING, WORDS, Session
+from pytest_cpg.report.session import FAILING, Session
 
 # From so many rows on, those that passed are counted: where all did, and where some did not.
 _MANY_GREEN, _MANY = 6, 60
@@ -38,9 +38,7 @@ def title(session: Session, *, verbosity: int = 0, seconds: float | None = None)
 
     It says how long the session took where that is given: pytest itself tells it in its last line.
     """
-    gates = session.gates
-    states = Counter(gate.state for gate in gates)
-    counts = [f"{states[state]} {word}" for state, word in WORDS.items() if states[state]]
+    gates, states, counts = session.gates, session.states, session.counts
     if len(counts) == 1:
         counts = [counts[0].partition(" ")[2]]
     if session.fails and not any(states[state] for state in FAILING):

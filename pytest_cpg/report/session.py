@@ -6,6 +6,7 @@ It is made from the ledger of a session that has just ended, or from its report.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -308,6 +309,17 @@ class Session:
     def comparisons(self) -> Iterator[Comparison]:
         """Every comparison that was reported."""
         return (row for gate in self.gates for row in gate.comparisons)
+
+    @property
+    def states(self) -> Counter[str]:
+        """How many gates ended how."""
+        return Counter(gate.state for gate in self.gates)
+
+    @property
+    def counts(self) -> list[str]:
+        """The same in words, from worst to best."""
+        states = self.states
+        return [f"{states[state]} {word}" for state, word in WORDS.items() if states[state]]
 
     @property
     def checks(self) -> set[str]:
