@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -120,7 +120,7 @@ class AtMost(CriteriaKind[Measured]):
     def __post_init__(self) -> None:
         """Refuse labels that do not say all, a number that is no name, and nothing to measure."""
         severities = (Severity.GOOD, Severity.UNSURE, Severity.BAD)
-        lacking = [one.name for one in severities if one not in self.labels.values()]
+        lacking = [severity.name for severity in severities if severity not in self.labels.values()]
         if lacking:
             raise ValueError(
                 f"AtMost: labels lacks {' and '.join(lacking)}. Write a label for each of GOOD, "
@@ -128,8 +128,8 @@ class AtMost(CriteriaKind[Measured]):
             )
         if not isinstance(self.number, str):
             raise ValueError(f"AtMost: number is {self.number!r}. Write its name.")
-        given = [one is not None for one in (self.sample, self.questions, self.error)]
-        if given not in ([True, False, False], [False, True, True]):
+        parts = [part is not None for part in (self.sample, self.questions, self.error)]
+        if parts not in ([True, False, False], [False, True, True]):
             raise ValueError("AtMost: write sample=, or questions= and error=.")
 
     @property
@@ -226,12 +226,6 @@ class AtMost(CriteriaKind[Measured]):
         """Return the whole result."""
         return result
 
-    def differences(self, then: Measured, now: Measured) -> Iterator[str]:
-        """Yield what the marker said otherwise."""
-        for one, value in now.conditions.items():
-            if then.conditions.get(one) != value:
-                yield f"{one} {then.conditions.get(one)} -> {value}"
-
     def followed(self, entry: Measured) -> str:
         """Return the number."""
         return _text(entry.found.estimate)
@@ -256,9 +250,9 @@ class AtMost(CriteriaKind[Measured]):
         if self.questions is None or self.error is None or choice is None:
             raise TypeError(f"{self.marker} has no questions")
         task = run.task(choice)
-        arrays = tuple(np.asarray(one) for one in self.questions(spec, task))
+        arrays = tuple(np.asarray(array) for array in self.questions(spec, task))
         if spec.is_smoke:
-            arrays = tuple(one[:_FEW] for one in arrays)
+            arrays = tuple(array[:_FEW] for array in arrays)
         return answered(run, model, Questions(task, self.error, arrays), what=self.number)
 
     def _mean(self, errors: FloatArray, spec: Asked) -> Sampled:
@@ -289,8 +283,8 @@ class AtMost(CriteriaKind[Measured]):
         except WorldModelError:
             raise
         except Exception as error:
-            told = f"{type(error).__name__}: {error}"
-            raise KindError(f"{fault}, which cannot be read ({told}). It has {wanted}") from error
+            raised = f"{type(error).__name__}: {error}"
+            raise KindError(f"{fault}, which cannot be read ({raised}). It has {wanted}") from error
         if is_right:
             return found, p_value, size
         raise KindError(

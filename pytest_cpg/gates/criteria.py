@@ -158,7 +158,9 @@ class CriteriaKind(Generic[R]):
     def said(self, asked: Asked, *, but: tuple[str, ...]) -> dict[str, str]:
         """Return what the marker says, as text."""
         return {
-            one.name: str(asked.values[one.name]) for one in self.arguments if one.name not in but
+            argument.name: str(asked.values[argument.name])
+            for argument in self.arguments
+            if argument.name not in but
         }
 
     def criteria(self, result: R) -> Sequence[Criterion]:
@@ -196,7 +198,7 @@ class CriteriaKind(Generic[R]):
         """Return the kind's word for a result; of what is missed, the first says it."""
         if self.faults(result):
             return self.word(Severity.BROKEN)
-        standings = {one.standing: one for one in reversed(self.criteria(result))}
+        standings = {criterion.standing: criterion for criterion in reversed(self.criteria(result))}
         if Standing.MISSED in standings:
             return standings[Standing.MISSED].label or self.word(Severity.BAD)
         return self.word(Severity.UNSURE if Standing.OPEN in standings else Severity.GOOD)
@@ -227,7 +229,7 @@ class CriteriaKind(Generic[R]):
         The rate is of a model that only just meets one criterion, and the others with room to
         spare.
         """
-        p_values = [one.p_value for one in self.criteria(result)] or [1.0]
+        p_values = [criterion.p_value for criterion in self.criteria(result)] or [1.0]
         return Alarm(
             p_value=lambda: min(1.0, len(p_values) * min(p_values)),
             rate=(1 - self.level(result)) / 2,
@@ -270,10 +272,12 @@ class CriteriaKind(Generic[R]):
             "sentence": f"{first.title} {with_ends(first.found)}, needed {first.needed}, "
             f"{result.size}",
             "size": result.size,
-            "cells": {one.title: f"{one.found.estimate:.3g}" for one in criteria},
+            "cells": {criterion.title: f"{criterion.found.estimate:.3g}" for criterion in criteria},
             "table": self.table(result, name=model or "learned", form=".3g"),
             "effect": Effect(found=first.found, unit=self.unit, is_share=False, margin=first.bound),
-            "numbers": numbers_of({one.title.replace(" ", "_"): one.found for one in criteria}),
+            "numbers": numbers_of(
+                {criterion.title.replace(" ", "_"): criterion.found for criterion in criteria}
+            ),
         }
 
     def table(
@@ -281,12 +285,15 @@ class CriteriaKind(Generic[R]):
     ) -> Table:
         """Return the table of a result's criteria, numbers in this form and under that heading."""
         columns = (number, f"{percentage(self.level(result))} CI", "needed", "met")
-        rows = (*(one.row(form) for one in self.criteria(result)), *more.pop("beside", ()))
+        rows = (
+            *(criterion.row(form) for criterion in self.criteria(result)),
+            *more.pop("beside", ()),
+        )
         return Table(name=name, columns=columns, rows=rows, **more)
 
     def entry(self, result: Any) -> Any:
         """Return what is kept of an accepted result."""
-        found = {one.title: one.found for one in self.criteria(result)}
+        found = {criterion.title: criterion.found for criterion in self.criteria(result)}
         return Kept(conditions=result.conditions, found=found, paired=result.paired)
 
     @property
@@ -308,19 +315,19 @@ class CriteriaKind(Generic[R]):
         if accepted is None:
             return Drift.new(now=self.followed(now))
         differs = tuple(self.differences(accepted, now))
-        found = None if differs else self.changed(accepted, now, result)
-        if found is None:
+        drift = None if differs else self.changed(accepted, now, result)
+        if drift is None:
             why = ", ".join(differs) or "fewer than two common episodes"
             text = f"{self.from_to(accepted, now)}; {why}"
-            found = Drift(label=Label.INCOMPARABLE, text=text, differs=differs)
-        return replace(found, was=self.followed(accepted), now=self.followed(now))
+            drift = Drift(label=Label.INCOMPARABLE, text=text, differs=differs)
+        return replace(drift, was=self.followed(accepted), now=self.followed(now))
 
     def differences(self, then: Any, now: Any) -> Iterator[str]:
         """Yield what is not as it was in the accepted run, and not the model."""
-        for one, value in now.conditions.items():
-            if then.conditions.get(one) != value:
-                yield f"{one} {then.conditions.get(one)} -> {value}"
-        if then.found.keys() != now.found.keys():
+        for argument, value in now.conditions.items():
+            if then.conditions.get(argument) != value:
+                yield f"{argument} {then.conditions.get(argument)} -> {value}"
+        if isinstance(now, Kept) and then.found.keys() != now.found.keys():
             yield "other numbers were asked"
 
     def followed(self, entry: Any) -> str:
@@ -340,11 +347,16 @@ class CriteriaKind(Generic[R]):
         """
         level = 1 - (1 - self.level(result)) / len(now.found)
         worse = []
-        for one in self.criteria(result):
-            old, new = ((kept.found[one.title], kept.paired.get(one.title)) for kept in (then, now))
-            worse.append(worsening(old, new, level, is_floor=one.is_floor))
-        low, high = max(one.low for one in worse), min(one.high for one in worse)
-        is_same = all(np.array_equal(then.paired[one], now.paired[one]) for one in now.paired)
+        for criterion in self.criteria(result):
+            old, new = (
+                (kept.found[criterion.title], kept.paired.get(criterion.title))
+                for kept in (then, now)
+            )
+            worse.append(worsening(old, new, level, is_floor=criterion.is_floor))
+        low, high = max(change.low for change in worse), min(change.high for change in worse)
+        is_same = all(
+            np.array_equal(then.paired.get(title), errors) for title, errors in now.paired.items()
+        )
         is_same &= then.found == now.found
         return Drift(
             label=Label.of(low, high, is_same=is_same),
@@ -360,8 +372,8 @@ class CriteriaKind(Generic[R]):
         self, spec: Any, task: Any, *, cost: Mapping[str, Any] | None, accepted: Any
     ) -> ForecastLine:
         """Return what a gate will ask, and what it costs."""
-        known = read_cost(Cost, cost)
-        seconds = None if known is None else known.seconds * self.amount(spec, task)
+        last = read_cost(Cost, cost)
+        seconds = None if last is None else last.seconds * self.amount(spec, task)
         cells, notes = self.expected(spec, task, accepted)
         return ForecastLine(
             cells={**cells, "time": duration(seconds)}, notes=notes, seconds=seconds

@@ -107,10 +107,10 @@ def _trivial_answer(result: ComparisonResult) -> str:
 def _more_queries(result: ComparisonResult, criteria: Sequence[Criterion]) -> str:
     """Say how many queries would decide every open criterion, if nothing but chance is open."""
     needed = 0.0
-    for one in criteria:
-        if one.standing is not Standing.OPEN:
+    for criterion in criteria:
+        if criterion.standing is not Standing.OPEN:
             continue
-        found, distance = one.found, one.bound - one.found.estimate
+        found, distance = criterion.found, criterion.bound - criterion.found.estimate
         if distance == 0:
             return ""
         # The end that has to come nearer: of shares near 0 or 1 it is the farther one.
@@ -150,7 +150,7 @@ def _table(kind: CriteriaKind[ComparisonResult], result: ComparisonResult) -> Ta
 
 
 def _by_horizon(result: ComparisonResult) -> str:
-    parts = (f"{one.horizon}: {one.metrics.loss:.3f}" for one in result.grades.by_horizon)
+    parts = (f"{grades.horizon}: {grades.metrics.loss:.3f}" for grades in result.grades.by_horizon)
     return f"loss at {'  '.join(parts)}"
 
 
@@ -182,7 +182,7 @@ def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
         f"ECE {reliability.ece:.3f}, after isotonic regression {reliability.calibrated_ece:.3f}",
     )
     yield "one step", _one_step(result)
-    horizons = [one.horizon for one in result.grades.by_horizon]
+    horizons = [grades.horizon for grades in result.grades.by_horizon]
     yield (
         "queries",
         f"{design.name}, {len(result)} from {design.groups} starts, horizons {min(horizons)} to "

@@ -88,28 +88,35 @@ class Episodes:
     def transitions(self) -> Transitions:
         """All steps of which is known where they led to, with rewards and terminations."""
         # A step without a next observation has none: never that of the next episode, or its own.
-        known = [(one, min(len(one.actions), len(one.observations) - 1)) for one in self.episodes]
+        counted = [
+            (episode, min(len(episode.actions), len(episode.observations) - 1))
+            for episode in self.episodes
+        ]
         return Transitions(
-            observations=np.concatenate([one.observations[:steps] for one, steps in known]),
-            actions=np.concatenate([one.actions[:steps] for one, steps in known]),
-            next_observations=np.concatenate(
-                [one.observations[1 : steps + 1] for one, steps in known]
+            observations=np.concatenate(
+                [episode.observations[:steps] for episode, steps in counted]
             ),
-            rewards=np.concatenate([one.rewards[:steps] for one, steps in known]),
-            terminations=np.concatenate([one.ends[:steps] for one, steps in known]),
+            actions=np.concatenate([episode.actions[:steps] for episode, steps in counted]),
+            next_observations=np.concatenate(
+                [episode.observations[1 : steps + 1] for episode, steps in counted]
+            ),
+            rewards=np.concatenate([episode.rewards[:steps] for episode, steps in counted]),
+            terminations=np.concatenate([episode.ends[:steps] for episode, steps in counted]),
         )
 
     def split(self, every: int = 5) -> tuple[Episodes, Episodes]:
         """Return what to train on, and every fifth episode, to ask about what nobody trained on."""
         check_count("every", every, least=2)
         held = self.episodes[every - 1 :: every]
-        kept = tuple(one for n, one in enumerate(self.episodes) if n % every != every - 1)
+        trained = tuple(
+            episode for n, episode in enumerate(self.episodes) if n % every != every - 1
+        )
         if not held:
             raise ValueError(
                 f"{len(self)} episodes leave none to ask about where every {every}th is held out: "
                 f"record more, or write split(every={max(2, len(self))})"
             )
-        return Episodes(kept, self.name), Episodes(held, self.name)
+        return Episodes(trained, self.name), Episodes(held, self.name)
 
 
 def read_episodes(source: Source, *, name: str = "") -> Episodes:
@@ -173,18 +180,18 @@ def queries_from_episodes(
         for horizon in horizons
         if check_count("horizons", horizon, least=1)
     ]
-    found = [part for part in parts if part is not None and len(part["horizons"])]
-    if not found:
+    asked = [part for part in parts if part is not None and len(part["horizons"])]
+    if not asked:
         raise ValueError(
             f"no two stretches of {len(logs)} episodes differ by more than the gap within "
             f"{tuple(horizons)} steps: ask about shorter horizons, or lower the gap"
         )
-    most = max(part["actions_a"].shape[1] for part in found)
-    for part in found:
+    most = max(part["actions_a"].shape[1] for part in asked)
+    for part in asked:
         for side in "ab":
             room = ((0, 0), (0, most - part[f"actions_{side}"].shape[1]), (0, 0))
             part[f"actions_{side}"] = np.pad(part[f"actions_{side}"], room, mode="edge")
-    arrays: Any = {key: np.concatenate([part[key] for part in found]) for key in found[0]}
+    arrays: Any = {key: np.concatenate([part[key] for part in asked]) for key in asked[0]}
     return PolicyQueries(
         environment=logs.name, policies=(), discount=discount, terminated=terminated, **arrays
     )
@@ -199,14 +206,14 @@ def _asked(
     discount: float,
 ) -> dict[str, Any] | None:
     """Return the arrays of all queries of one horizon; None where no episode is long enough."""
-    lengths = np.array([len(one.actions) for one in episodes])
-    shorter = np.array([0 if one.terminated else horizon - 1 for one in episodes])
+    lengths = np.array([len(episode.actions) for episode in episodes])
+    shorter = np.array([0 if episode.terminated else horizon - 1 for episode in episodes])
     counts = np.maximum(lengths - shorter, 0)
     if counts.sum() < 2:
         return None
     of_episode = np.repeat(np.arange(len(episodes)), counts)
     begins = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
-    seen = np.concatenate([one.observations[: len(one.actions)] for one in episodes])
+    seen = np.concatenate([episode.observations[: len(episode.actions)] for episode in episodes])
     starts = seen[(lengths.cumsum() - lengths)[of_episode] + begins]
     spread = np.where(seen.std(axis=0) > 0, seen.std(axis=0), 1.0)
     rng = Stream.QUERIES.of(seed, Drawn.STRETCHES, horizon)
@@ -221,18 +228,18 @@ def _asked(
     earned = returns.reshape(2, -1)
     least = _USUAL_GAP * returns.std() if gap is None else gap
     kept = np.flatnonzero(np.abs(earned[0] - earned[1]) > least)
-    found: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         "horizons": np.full(len(kept), horizon),
         "episodes": places[first[kept], 0],
     }
     for number, (side, rows) in enumerate(zip("ab", (first, second), strict=True)):
-        found |= {
+        arrays |= {
             f"observations_{side}": starts[rows[kept]],
             f"policy_{side}": np.zeros(len(kept), dtype=np.int64),
             f"actions_{side}": actions.reshape(2, candidates, horizon, -1)[number, kept],
             f"returns_{side}": earned[number, kept],
         }
-    return found
+    return arrays
 
 
 def _stretches(
@@ -241,8 +248,8 @@ def _stretches(
     """Return what stretches earned [B], and what was done [B, H, A], the last action repeated."""
     returns, actions = [], []
     for number, start in places:
-        one, stretch = episodes[number], slice(start, start + horizon)
-        rewards, done = one.rewards[stretch], one.actions[stretch]
+        episode, stretch = episodes[number], slice(start, start + horizon)
+        rewards, done = episode.rewards[stretch], episode.actions[stretch]
         returns.append(rewards @ discount ** np.arange(len(rewards)))
         actions.append(np.pad(done, ((0, horizon - len(done)), (0, 0)), mode="edge"))
     return np.array(returns), np.stack(actions)
