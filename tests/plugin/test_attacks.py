@@ -379,19 +379,19 @@ def test_an_exit_after_the_session_that_says_that_something_is_wrong_is_left(att
 
 def test_a_signal_that_ends_pytest_as_passed_while_a_report_is_written_is_no_pass(attacked):
     conftest = """
-from pytest_cpg.report import provenance
+from pytest_cpg.plugin import closing
 
 import os, signal, sys
 
-collected = provenance.collect
+collect = closing.collect
 
 
 def stopped(root):
     os.kill(os.getpid(), signal.SIGTERM)
-    return collected(root)
+    return collect(root)
 
 
-provenance.collect = stopped
+closing.collect = stopped
 # As libraries install it that train.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 """
