@@ -184,6 +184,7 @@ def test_history_is_the_trend_of_each_gate(reports, remember, said, monkeypatch)
         "   test_gate",
     ]
     lines = said("history", "-g", "test_gates.py::test_gate")[1].splitlines()
+    assert said("history", "-g", "test_gate")[1].splitlines() == lines, "as it was printed"
     assert [line.partition("rate ")[2].split(",")[0] for line in lines[1:]] == [
         *("20/20", "20/20", "0/20")
     ]

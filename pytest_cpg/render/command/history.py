@@ -29,7 +29,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="histories, and reports of pytest --cpg-json=PATH, oldest first (default: the "
         f"{HISTORY} of this project)",
     )
-    parser.add_argument("-g", "--gate", metavar="GATE", help="each session of this gate")
+    parser.add_argument("-g", "--gate", metavar="GATE", help="each session of the gates so named")
     declare_plugins(parser)
 
 
@@ -47,9 +47,11 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
     if arguments.gate is None:
         read_from = str(files[0]) if len(files) == 1 else f"{len(files)} files"
         return [*faults, *_all_gates(history, names, read_from)], code
-    if arguments.gate not in names:
+    # The name does without its file, as it is printed.
+    gates = [name for name in names if f"::{name}".endswith(f"::{arguments.gate}")]
+    if not gates:
         raise CpgError(f"no gate named {arguments.gate!r}. {did_you_mean(arguments.gate, names)}")
-    return [*faults, *_one_gate(history, arguments.gate)], code
+    return [*faults, *(line for name in gates for line in _one_gate(history, name))], code
 
 
 def _all_gates(history: History, names: list[str], read_from: str) -> Iterator[str]:
