@@ -364,7 +364,7 @@ def test_networks_are_left_as_they_were(repository):
     result.assert_outcomes(passed=3)
 
 
-INTERRUPTS = """
+FIRST_IMPORT = """
 import os
 import signal
 import sys
@@ -372,12 +372,20 @@ import sys
 
 class Interrupts:
     def find_spec(self, name, path=None, target=None):
-        if name == {name!r}:
+        if name == "numpy":
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.SIGINT)
 
 
 sys.meta_path.insert(0, Interrupts())
+"""
+ACCOUNTING = """
+import os
+import signal
+
+from pytest_cpg.plugin import closing
+
+closing.unjudged_findings = lambda *_, **named: os.kill(os.getpid(), signal.SIGINT)
 """
 UNBUILT = """
 import pytest
@@ -389,15 +397,15 @@ def test_gate(cpg): ...
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("interrupts", "said"),
     [
-        ("numpy", "! KeyboardInterrupt !"),
-        ("pytest_cpg.report.unjudged", "Exit: interrupted while gates were accounted for"),
+        (FIRST_IMPORT, "! KeyboardInterrupt !"),
+        (ACCOUNTING, "Exit: interrupted while gates were accounted for"),
     ],
-    ids=["first import", "last"],
+    ids=["first import", "accounting"],
 )
-def test_an_interruption_is_said_without_a_traceback(pytester, monkeypatch, name, said):
-    pytester.makepyfile(interrupts=INTERRUPTS.format(name=name), test_gates=UNBUILT)
+def test_an_interruption_is_said_without_a_traceback(pytester, monkeypatch, interrupts, said):
+    pytester.makepyfile(interrupts=interrupts, test_gates=UNBUILT)
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     options = ("-p", "interrupts", "-p", "no:hypothesispytest", "--cpg-seed=3")
