@@ -80,7 +80,6 @@ TABLES = {
         "no-bounds": Cell(bounds="none"),
         "wide": Cell(hidden=200),
         "feed-forward-300": Cell(updates=300),
-        # Of earlier versions: these are in results.jsonl, and nobody trains such networks any more.
         "autoregressive-300": Cell(updates=300, training=AUTOREGRESSIVE),
         "autoregressive-drawn": Cell(
             updates=300, training={**AUTOREGRESSIVE, **GAUSSIAN}, draws=True

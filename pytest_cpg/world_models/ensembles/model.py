@@ -84,7 +84,10 @@ class EnsembleNetwork:
     def __repr__(self) -> str:
         a = self.architecture
         hidden = "x".join([str(a.hidden)] * a.layers)
-        return f"EnsembleNetwork({a.members} members, {a.output}, {hidden}, {self.updates} updates)"
+        return (
+            f"EnsembleNetwork({a.members} members, {a.kind}, {a.output}, {hidden}, "
+            f"{self.updates} updates)"
+        )
 
     @property
     def members(self) -> int:
@@ -119,7 +122,7 @@ class EnsembleNetwork:
 
         Raises WorldModelError for deterministic networks, which predict none.
         """
-        logs = self._predicted(observations, actions).log_variances
+        logs = self._predicted(observations, actions, None).log_variances
         if logs is None:
             raise WorldModelError(
                 f"{self!r} predicts no variance. Train it with output='gaussian'."
@@ -139,28 +142,33 @@ class EnsembleNetwork:
 
     def _targets(self, observations: Any, actions: Any, noise: Any) -> Tensor:
         """Return the predicted targets [E, B, D], no longer normalised."""
-        means, logs = self._predicted(observations, actions)
-        if noise is not None and logs is not None:
-            drawn = float32(noise)
-            if self.architecture.ends:
-                # Of the end of an episode no variance is predicted.
-                drawn = torch.nn.functional.pad(drawn, (0, 1))
-            means = means + torch.exp(0.5 * logs) * drawn
+        means = self._predicted(observations, actions, noise).means
         return means * self.scaling.target_scale + self.scaling.target_mean
 
-    def _predicted(self, observations: Any, actions: Any) -> Predicted:
+    def _predicted(self, observations: Any, actions: Any, noise: Any) -> Predicted:
         self._check_sizes(observations, actions)
         with torch.no_grad():
             inputs = torch.cat([float32(observations), float32(actions)], dim=-1)
             inputs = (inputs - self.scaling.input_mean) / self.scaling.input_scale
+            drawn = None if noise is None else float32(noise)
+            if drawn is not None and self.architecture.ends:
+                # Of the end of an episode no variance is predicted.
+                drawn = torch.nn.functional.pad(drawn, (0, 1))
             rows = max(1, _AT_ONCE // (self.members * self.architecture.hidden))
             parts = [
-                predicted(self.architecture, self.heads, inputs[:, first : first + rows])
+                predicted(
+                    self.architecture,
+                    self.heads,
+                    inputs[:, first : first + rows],
+                    None if drawn is None else drawn[:, first : first + rows],
+                )
                 for first in range(0, inputs.shape[1], rows)
             ]
-        means = torch.cat([part.means for part in parts], dim=1)
         logs = [part.log_variances for part in parts if part.log_variances is not None]
-        return Predicted(means, torch.cat(logs, dim=1) if logs else None)
+        return Predicted(
+            torch.cat([part.means for part in parts], dim=1),
+            torch.cat(logs, dim=1) if logs else None,
+        )
 
     def _check_sizes(self, observations: Any, actions: Any) -> None:
         a = self.architecture
@@ -230,13 +238,7 @@ def _about_in(path: str | os.PathLike[str]) -> _About:
     if metadata.get("format") != FORMAT:
         raise _foreign(path, f"its format is {metadata.get('format')!r}, expected {FORMAT!r}")
     try:
-        about = loads(metadata.get("about", ""))
-        # Earlier versions had a second kind, which predicted one target after the other.
-        if isinstance(about, dict) and isinstance(about.get("architecture"), dict):
-            kind = about["architecture"].pop("kind", "feed-forward")
-            if kind != "feed-forward":
-                raise ValueError(f"its networks are {kind}, and feed-forward ones alone are read")
-        return decode(_About, about, at="about")
+        return decode(_About, loads(metadata.get("about", "")), at="about")
     except (CodecError, ValueError) as error:
         raise _foreign(path, str(error)) from None
 
@@ -249,7 +251,7 @@ def _check_tensors(
     size = {"low": (a.observation_size,), "high": (a.observation_size,), "rewards": (2,)}
     layout: dict[str, tuple[int, ...]] = {}
     for name in ("trained", "prior") if a.prior_scale else ("trained",):
-        sizes = a.sizes if name == "trained" else (*a.sizes[:-1], a.targets)
+        sizes = a.sizes if name == "trained" else (*a.sizes[:-1], a.means)
         for n, (rows, columns) in enumerate(pairwise(sizes)):
             layout[f"{name}.weights.{n}"] = (a.members, rows, columns)
             layout[f"{name}.biases.{n}"] = (a.members, 1, columns)

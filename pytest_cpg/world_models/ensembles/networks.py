@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
 
+Kind: TypeAlias = Literal["feed-forward", "autoregressive"]
 Output: TypeAlias = Literal["deterministic", "gaussian"]
 
 # Where log variances begin to be held (Chua et al. 2018, appendix A.1); both are trained.
@@ -26,6 +27,9 @@ class Architecture:
 
     Attributes
     ----------
+    kind : "feed-forward" or "autoregressive"
+        Predict all targets at once (as Janner et al. 2019), or one after the other, each from those
+        before it (Zhang et al. 2021).
     output : "deterministic" or "gaussian"
         Whether a variance is predicted beside each mean.
     observation_size, action_size : int
@@ -38,6 +42,7 @@ class Architecture:
         Whether the last target is the end of an episode.
     """
 
+    kind: Kind
     output: Output
     observation_size: int
     action_size: int
@@ -48,8 +53,9 @@ class Architecture:
     ends: bool = False
 
     def __post_init__(self) -> None:
-        if self.output not in get_args(Output):
-            raise ValueError(f"output must be one of {get_args(Output)}, got {self.output!r}")
+        for name, choices in (("kind", get_args(Kind)), ("output", get_args(Output))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
         for name in ("observation_size", "action_size", "members", "hidden", "layers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
@@ -68,9 +74,20 @@ class Architecture:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The width of every layer, from what it reads to what it gives."""
-        outputs = self.targets * (2 if self.output == "gaussian" else 1)
-        return (self.inputs, *[self.hidden] * self.layers, outputs)
+        """The width of every layer, from what it reads to what it gives.
+
+        An autoregressive network also reads the targets that come before the one it predicts, and
+        which that one is.
+        """
+        one_by_one = self.kind == "autoregressive"
+        read = self.inputs + 2 * self.targets * one_by_one
+        given = self.means * (2 if self.output == "gaussian" else 1)
+        return (read, *[self.hidden] * self.layers, given)
+
+    @property
+    def means(self) -> int:
+        """The means among what a network gives, which is all that a prior does."""
+        return 1 if self.kind == "autoregressive" else self.targets
 
 
 class Layers(NamedTuple):
@@ -79,12 +96,15 @@ class Layers(NamedTuple):
     weights: Sequence[Tensor]
     biases: Sequence[Tensor]
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Map inputs [E, B, in] to outputs [E, B, out]."""
-        x = torch.baddbmm(self.biases[0], inputs, self.weights[0])
+    def above_first(self, x: Tensor) -> Tensor:
+        """Return the output [E, B, out] for what the first layer gave [E, B, hidden]."""
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             x = torch.baddbmm(bias, torch.nn.functional.silu(x), weight)
         return x
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Map inputs [E, B, in] to outputs [E, B, out]."""
+        return self.above_first(torch.baddbmm(self.biases[0], inputs, self.weights[0]))
 
 
 class Heads(NamedTuple):
@@ -123,15 +143,96 @@ def drawn_layers(sizes: Sequence[int], members: int, generator: torch.Generator)
     return Layers(weights, biases)
 
 
-def predicted(architecture: Architecture, heads: Heads, inputs: Tensor) -> Predicted:
-    """Return predictions for inputs [E, B, I]."""
-    outputs, count = heads.trained(inputs), architecture.targets
-    means, logs = outputs[..., :count], outputs[..., count:]
-    if heads.prior is not None:
-        means = means + architecture.prior_scale * heads.prior(inputs)
-    if heads.log_variances is None:
+def fitted(architecture: Architecture, heads: Heads, inputs: Tensor, targets: Tensor) -> Predicted:
+    """Return predictions for inputs [E, B, I] in training, where targets [E, B, D] are known."""
+    if architecture.kind == "feed-forward":
+        return _all_at_once(architecture, heads, inputs)
+    members, rows, count = targets.shape
+    before = torch.ones(count, count).tril(-1)
+    seen = targets[:, :, None] * before
+    which = torch.eye(count).expand(members, rows, count, count)
+    repeated = inputs[:, :, None].expand(-1, -1, count, -1)
+    read = torch.cat([repeated, seen, which], dim=-1).reshape(members, rows * count, -1)
+    outputs = _with_prior(architecture, heads, read).reshape(members, rows, count, -1)
+    return _bounded(heads, outputs[..., 0], outputs[..., 1] if outputs.shape[-1] > 1 else None)
+
+
+def predicted(
+    architecture: Architecture, heads: Heads, inputs: Tensor, noise: Tensor | None = None
+) -> Predicted:
+    """Return predictions for inputs [E, B, I], where noise [E, B, D] makes means samples."""
+    if architecture.kind == "autoregressive":
+        return _one_by_one(architecture, heads, inputs, noise)
+    found = _all_at_once(architecture, heads, inputs)
+    return Predicted(_sampled(found, noise), found.log_variances)
+
+
+def _all_at_once(architecture: Architecture, heads: Heads, inputs: Tensor) -> Predicted:
+    outputs = _with_prior(architecture, heads, inputs)
+    count = architecture.targets
+    return _bounded(
+        heads,
+        outputs[..., :count],
+        outputs[..., count:] if heads.log_variances is not None else None,
+    )
+
+
+def _with_prior(architecture: Architecture, heads: Heads, inputs: Tensor) -> Tensor:
+    """Return outputs with the prior's means on top of the trained ones."""
+    outputs = heads.trained(inputs)
+    if heads.prior is None:
+        return outputs
+    means = heads.prior.weights[-1].shape[-1]
+    prior = architecture.prior_scale * heads.prior(inputs)
+    return torch.cat([outputs[..., :means] + prior, outputs[..., means:]], dim=-1)
+
+
+def _bounded(heads: Heads, means: Tensor, logs: Tensor | None) -> Predicted:
+    """Hold log variances softly between their bounds, as Chua et al. 2018, appendix A.1, do."""
+    if logs is None or heads.log_variances is None:
         return Predicted(means, None)
-    # Held softly between their bounds, as Chua et al. 2018, appendix A.1, do.
     lowest, highest = heads.log_variances
     logs = highest - torch.nn.functional.softplus(highest - logs)
     return Predicted(means, lowest + torch.nn.functional.softplus(logs - lowest))
+
+
+def _sampled(found: Predicted, noise: Tensor | None) -> Tensor:
+    if noise is None or found.log_variances is None:
+        return found.means
+    return found.means + torch.exp(0.5 * found.log_variances) * noise
+
+
+def _one_by_one(
+    architecture: Architecture, heads: Heads, inputs: Tensor, noise: Tensor | None
+) -> Predicted:
+    """Predict each target from its own predictions of those before it.
+
+    The first layer's sum grows by one target at a time, which is all that changes below.
+    """
+    count, begin = architecture.targets, architecture.inputs
+    parts = [heads.trained, *([] if heads.prior is None else [heads.prior])]
+    sums = [
+        torch.baddbmm(layers.biases[0], inputs, layers.weights[0][:, :begin]) for layers in parts
+    ]
+    means, logs = [], []
+    for target in range(count):
+        row = begin + count + target
+        outputs = [
+            layers.above_first(one + layers.weights[0][:, row : row + 1])
+            for layers, one in zip(parts, sums, strict=True)
+        ]
+        mean = outputs[0][..., :1]
+        if len(outputs) > 1:
+            mean = mean + architecture.prior_scale * outputs[1]
+        bounds = (
+            None if heads.log_variances is None else heads.log_variances[..., target : target + 1]
+        )
+        found = _bounded(heads._replace(log_variances=bounds), mean, outputs[0][..., 1:])
+        value = _sampled(found, None if noise is None else noise[..., target : target + 1])
+        sums = [
+            one + value * layers.weights[0][:, begin + target : begin + target + 1]
+            for layers, one in zip(parts, sums, strict=True)
+        ]
+        means.append(value)
+        logs += [] if found.log_variances is None else [found.log_variances]
+    return Predicted(torch.cat(means, dim=-1), torch.cat(logs, dim=-1) if logs else None)

@@ -19,10 +19,11 @@ from pytest_cpg.world_models.ensembles.networks import (
     LOWEST_LOG_VARIANCE,
     Architecture,
     Heads,
+    Kind,
     Output,
     Predicted,
     drawn_layers,
-    predicted,
+    fitted,
 )
 from pytest_cpg.world_models.ensembles.rollout import ClipBounds, Terminated
 from pytest_cpg.world_models.mlp import Scaling, float32
@@ -42,6 +43,7 @@ def train_ensemble(
     seed: int,
     members: int = 10,
     updates: int = 1000,
+    kind: Kind = "feed-forward",
     output: Output = "deterministic",
     hidden: int = 200,
     layers: int = 3,
@@ -70,7 +72,7 @@ def train_ensemble(
         ``E``, 2 or more.
     updates : int
         Gradient steps.
-    output, hidden, layers
+    kind, output, hidden, layers
         See `Architecture`.
     prior_scale : float
         Of a randomised prior for each member, 0 for none (Osband et al. 2018).
@@ -102,6 +104,7 @@ def train_ensemble(
         ends = np.asarray(terminated(transitions.next_observations))
         transitions = replace(transitions, terminations=ends)
     architecture = Architecture(
+        kind=kind,
         output=output,
         observation_size=transitions.observations.shape[1],
         action_size=transitions.actions.shape[1],
@@ -161,9 +164,8 @@ def _fit(
         places = torch.randint(len(inputs), (members, batch_size), generator=generator)
         rows = resamples.gather(1, places)
         optimiser.zero_grad()
-        loss = _loss(
-            predicted(architecture, heads, inputs[rows]), targets[rows], ends=architecture.ends
-        )
+        fit = fitted(architecture, heads, inputs[rows], targets[rows])
+        loss = _loss(fit, targets[rows], ends=architecture.ends)
         total = loss if bounds is None else loss + _BOUNDS_WEIGHT * (bounds[1] - bounds[0]).sum()
         torch.autograd.backward(total)
         optimiser.step()
@@ -187,7 +189,7 @@ def _drawn_heads(architecture: Architecture, generator: torch.Generator) -> Head
     # algorithm 1).
     prior = None
     if architecture.prior_scale:
-        sizes = (*architecture.sizes[:-1], architecture.targets)
+        sizes = (*architecture.sizes[:-1], architecture.means)
         prior = drawn_layers(sizes, architecture.members, generator)
     if architecture.output == "deterministic":
         return Heads(trained, prior)
