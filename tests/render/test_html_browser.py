@@ -183,7 +183,7 @@ def test_gates_are_found_by_name_and_verdict(tmp_path):
     told, console = read(
         html_page([DOCUMENT]),
         """
-        const names = () => shown("#gates tbody tr a").map((one) => one.textContent.slice(0, 4));
+        const names = () => shown("#gates tbody tr a").map((one) => one.textContent.slice(0, 9));
         const look = (words) => {
           page.getElementById("find").value = words;
           page.getElementById("find").dispatchEvent(new frame.contentWindow.Event("input"));
@@ -193,7 +193,7 @@ def test_gates_are_found_by_name_and_verdict(tmp_path):
         """,
         tmp_path,
     )
-    assert told == ["bad", "gone", "", "</sc </sc good"]
+    assert told == ["test_bad", "test_gone", "", "test[</sc test[</sc test_good"]
     assert console == []
 
 
