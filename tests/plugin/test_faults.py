@@ -408,9 +408,7 @@ def test_an_interruption_is_said_without_a_traceback(pytester, monkeypatch, inte
     pytester.makepyfile(interrupts=interrupts, test_gates=UNBUILT)
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    # What another plugin does when it is interrupted is not ours.
-    others = ("-p", "no:hypothesispytest", "-p", "no:syrupy")
-    options = ("-p", "interrupts", *others, "--cpg-seed=3")
+    options = ("-p", "interrupts", "-p", "no:hypothesispytest", "--cpg-seed=3")
     result = pytester.runpytest_subprocess(*options)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     output = result.stdout.str() + result.stderr.str()

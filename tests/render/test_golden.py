@@ -1,6 +1,6 @@
 """Every reader of a session, whole: the snapshots are what a reviewer looks at.
 
-A change that is meant writes them anew: ``pytest tests/render/test_golden.py --snapshot-update``.
+A change that is meant writes them anew: ``pytest tests/render/test_golden.py --force-regen``.
 """
 
 from html.parser import HTMLParser
@@ -15,13 +15,7 @@ from pytest_cpg.render.html_page import html_page
 from pytest_cpg.render.markdown import markdown
 from pytest_cpg.render.summary import summary_lines
 
-pytest.importorskip("syrupy")
-
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-
-
-class _Text(SingleFileSnapshotExtension):
-    _write_mode, file_extension = WriteMode.TEXT, "txt"
+pytest.importorskip("pytest_regressions")
 
 
 class _Words(HTMLParser):
@@ -67,9 +61,9 @@ READERS = {
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", SESSIONS)
-def test_a_session_is_read(name, reader, snapshot):
+def test_a_session_is_read(name, reader, file_regression):
     shown = READERS[reader](recorded(name))
-    assert f"{shown}\n" == snapshot(extension_class=_Text)
+    file_regression.check(f"{shown}\n", basename=f"{name}-{reader}")
 
 
 def report(session, *, root, page):
