@@ -252,7 +252,9 @@ def _number(interval: Interval | None, *, is_share: bool) -> str:
 
 
 def _share(value: float) -> str:
-    return f"{100 * value:.0f} %"
+    percent = 100 * value
+    # An error of a few thousandths is none of 0.
+    return f"{percent:.1g} %" if 0.01 <= percent < 0.5 else f"{percent:.0f} %"
 
 
 def _scoring(share: Interval | None) -> str:
