@@ -50,7 +50,8 @@ def run_all(
     """Make every call, and give its place and result as soon as it is there.
 
     A worker that lacks what a call needs returns None, and the call is made again with it. Raises
-    WorldModelError when a call ends its worker again and again.
+    WorldModelError when a call ends its worker again and again, and ComponentError, naming the
+    executor, when its futures are cancelled or give nothing as often.
 
     Parameters
     ----------
@@ -64,18 +65,22 @@ def run_all(
         for place, call in enumerate(calls):
             pending[_submitted(call, executor, equipped=place < equipped)] = place
         while pending:
-            finished, _ = wait(pending, timeout=_PATIENCE_SECONDS, return_when=FIRST_COMPLETED)
-            for future in finished:
+            finished, others = wait(pending, timeout=_PATIENCE_SECONDS, return_when=FIRST_COMPLETED)
+            # Nobody is told of a future that is cancelled before its call begins.
+            for future in finished | {other for other in others if other.cancelled()}:
                 place = pending.pop(future)
                 deaths = lost[place]
-                result = _result_of(future, calls[place].name, lost, place)
+                name, result = calls[place].name, None
+                if not future.cancelled():
+                    result = _result_of(future, name, lost, place)
                 if result is None:
                     unanswered[place] += lost[place] == deaths
                     # Equipped the second time, a worker of our own lacks nothing.
                     if unanswered[place] == _MOST_ATTEMPTS:
+                        did = "cancelled" if future.cancelled() else "gave None for"
                         raise ComponentError(
-                            f"{executor!r} gave None for {calls[place].name}, {_MOST_ATTEMPTS} "
-                            f"times. Let its futures give what the call returns."
+                            f"{executor!r} {did} {name}, {_MOST_ATTEMPTS} times. Let its futures "
+                            f"give what the call returns."
                         )
                     pending[_submitted(calls[place], executor, equipped=True)] = place
                     continue

@@ -181,6 +181,12 @@ class Sender(NamedTuple):
     filters: list[Any]
 
 
+class Answer(NamedTuple):
+    """What a worker returns of a block."""
+
+    result: Any
+
+
 class Crew:
     """The workers of an executor, at one workload."""
 
@@ -194,9 +200,18 @@ class Crew:
     def run(
         self, blocks: Iterable[object], *, tick: Callable[[int], None]
     ) -> Iterator[tuple[int, Any]]:
-        """Run blocks, each told from others by its text, as `run_all` makes calls."""
+        """Run blocks, each told from others by its text, as `run_all` makes calls.
+
+        Raises ComponentError, too, when a future gives anything but what its call returned.
+        """
         calls = [Call(str(block), partial(self._submit, block)) for block in blocks]
-        yield from run_all(self._executor, calls, tick=tick)
+        for place, answer in run_all(self._executor, calls, tick=tick):
+            if not isinstance(answer, Answer):
+                raise ComponentError(
+                    f"{self._executor!r} gave {answer!r:.60} for {calls[place].name}. Let its "
+                    f"futures give what the call returns, and nothing beside it."
+                )
+            yield place, answer.result
         # All have been run: the workers have what they need.
         _sent_to(self._executor).update(self._workload.keys)
 
@@ -234,7 +249,7 @@ def _filters() -> list[Any]:
 
 def run_block(
     keys: tuple[str, ...], parcels: tuple[Parcel, ...], sender: Sender, block: Any
-) -> Any:
+) -> Answer | None:
     """Run a block in a worker; None if it needs more of what ``keys`` stand for.
 
     Raises what the work does, in a form that survives being sent.
@@ -252,7 +267,7 @@ def run_block(
                 make, *values = load(whole, parts)
                 _keep(_LOADED, keys[-1], make(*values))
             _LOADED.move_to_end(keys[-1])
-            return _LOADED[keys[-1]].run(block)
+            return Answer(_LOADED[keys[-1]].run(block))
     # What a model raises may be of any kind, and of one that cannot be sent.
     except Exception as error:
         # A cause is sent without its frames.

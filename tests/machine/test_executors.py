@@ -1,7 +1,7 @@
 """Calls on workers that may die, and what is sent to them."""
 
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
@@ -9,6 +9,9 @@ import pytest
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.machine import executors
 from pytest_cpg.machine.executors import Call, run_all
+from pytest_cpg.machine.workers import Crew, Workload
+
+CANCELLED = object()
 
 
 class Scripted:
@@ -23,7 +26,9 @@ class Scripted:
     def submit(self, equipped):
         self.equipped.append(equipped)
         future, answer = Future(), self.answers.pop(0)
-        if isinstance(answer, BaseException):
+        if answer is CANCELLED:
+            future.cancel()
+        elif isinstance(answer, BaseException):
             future.set_exception(answer)
         else:
             future.set_result(answer)
@@ -84,11 +89,36 @@ def test_an_unknown_number_of_workers_is_taken_for_two():
         assert executors.workers_of(pool) == executors.sharers_of(pool) == 3
 
 
-def test_an_executor_whose_futures_give_nothing_is_named():
-    script = Scripted(*[None] * 9)
-    with pytest.raises(ComponentError, match=r"gave None for call 0, 3 times\. Let its futures"):
+@pytest.mark.parametrize(("answer", "did"), [(None, "gave None for"), (CANCELLED, "cancelled")])
+def test_an_executor_whose_futures_give_nothing_is_named(answer, did):
+    script = Scripted(*[answer] * 9)
+    with pytest.raises(ComponentError, match=rf"{did} call 0, 3 times\. Let its futures give"):
         run(script, 1)
     assert len(script.answers) == 6
+
+
+def test_a_call_that_is_cancelled_once_is_made_again():
+    assert run(Scripted(CANCELLED, "a"), 1) == {0: "a"}
+
+
+class Timed(Executor):
+    """Gives the seconds that a call took beside what it returns."""
+
+    def submit(self, call, /, *arguments, **named):
+        future = Future()
+        future.set_result((call(*arguments, **named), 0.5))
+        return future
+
+
+class Doubling:
+    def run(self, block):
+        return 2 * block
+
+
+def test_an_executor_whose_futures_give_something_else_is_named():
+    crew = Crew(Timed(), Workload.of((), Doubling, (), name="doubling"))
+    with pytest.raises(ComponentError, match=r"Timed object .* gave \(.* for 21\. Let its futures"):
+        dict(crew.run([21], tick=lambda done: None))
 
 
 def test_an_executor_that_refuses_a_call_is_named_with_what_it_says():
