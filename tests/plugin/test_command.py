@@ -366,10 +366,23 @@ def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, s
     assert code == 0
     assert " cpg: " in text
     assert "there is no file nope.py" in said("show", "r.json", "-p", "nope.py")[1]
-    (repository.path / "no_gpu.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
-    code, text = said("compare", "r.json", "r.json", "-p", "no_gpu.py")
-    assert code == 2
-    assert "-p no_gpu.py raised SystemExit: 0 (no_gpu.py:1)." in text
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("raise SystemExit(0)", "-p no_gpu.py raised SystemExit: 0 (no_gpu.py:1)."),
+        ("import os; os._exit(0)", "-p no_gpu.py raised SystemExit: os._exit(0) would have ended"),
+        ("import atexit, os; atexit.register(lambda: os._exit(0))", "there is no report r.json"),
+    ],
+)
+def test_no_file_that_contributes_ends_the_command_as_if_all_were_well(tmp_path, line, expected):
+    (tmp_path / "no_gpu.py").write_text(f"{line}\n", encoding="utf-8")
+    call = "import sys; from pytest_cpg.render.command import main; sys.exit(main())"
+    given = [sys.executable, "-c", call, "compare", "r.json", "r.json", "-p", "no_gpu.py"]
+    ended = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert expected in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates import GATES
@@ -40,6 +42,8 @@ def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
     Raises CpgError naming the plugin when it cannot be imported, or its hook raises.
     """
     found: dict[str, Any] = {}
+    if arguments.plugins:
+        _refuse_success()
     for name in arguments.plugins:
         try:
             brought: Mapping[str, Any] | None = getattr(_loaded(name), hook, dict)()
@@ -48,6 +52,21 @@ def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
             raise fault_of(f"-p {name}", error) from error
         found |= brought or {}
     return found
+
+
+@cache
+def _refuse_success() -> None:
+    """Have ``os._exit(0)`` raise in this process for good: libraries also call it at exit."""
+    end, process = os._exit, os.getpid()
+
+    def exit_unless_success(status: int) -> NoReturn:
+        if status & 0xFF or os.getpid() != process:
+            end(status)
+        raise SystemExit("os._exit(0) would have ended the command as if all were well")
+
+    # `os` has it from the module of the system.
+    for module in (os, sys.modules[os.name]):
+        vars(module)["_exit"] = exit_unless_success
 
 
 def _loaded(name: str) -> ModuleType:
