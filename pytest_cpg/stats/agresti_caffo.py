@@ -1,7 +1,4 @@
-"""Agresti and Caffo's interval of two independent arms (Am. Stat. 54:280-288, 2000), and its tests.
-
-One success and one failure are added to each arm, and then the Wald interval is taken.
-"""
+"""Agresti and Caffo's interval of two independent arms (Am. Stat. 54:280-288, 2000)."""
 
 from __future__ import annotations
 
@@ -84,13 +81,7 @@ def agresti_caffo_above(
     gap: float = 0.0,
     z: float,
 ) -> NDArray[np.bool_]:
-    """Return where the interval lies above ``gap``, for many counts at once.
-
-    Counts broadcast, are trusted and need not be whole.
-
-    >>> agresti_caffo_above(47, 50, [40, 41], 50, z=1.96).tolist()
-    [True, False]
-    """
+    """Return where the interval lies above ``gap``, for counts that broadcast and are trusted."""
     s, n = as_floats(oracle_successes, oracle_episodes)
     t, m = as_floats(learned_successes, learned_episodes)
     excess = (s + 1) / (n + 2) - (t + 1) / (m + 2) - gap
@@ -103,11 +94,7 @@ def agresti_caffo_p_value(
 ) -> float:
     """Return the one-sided p-value that goes with `agresti_caffo_interval`, in (0, 1].
 
-    The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above 0. It is below
-    0.5 where the oracle arm did better, and with swapped arms it is 1 minus this.
-
-    >>> round(agresti_caffo_p_value(47, 50, 37, 50), 4)
-    0.0037
+    The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above 0.
     """
     s, n = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
     t, m = check_arm(learned_successes, learned_episodes, prefix="learned_")
@@ -127,10 +114,7 @@ def agresti_caffo_power(rates: PairRates, n: int, m: int, *, z: float, share: fl
 
 
 def smallest_decisive_episodes(*, level: float) -> int:
-    """Return the fewest episodes per arm with which a gate can say MODEL BOTTLENECK at all.
-
-    From there on an oracle that always succeeds beside a model that never does gives an interval
-    above 0; with fewer episodes no outcome does.
+    """Return the fewest episodes per arm of which any outcome gives an interval above 0.
 
     >>> smallest_decisive_episodes(level=0.95)
     3
@@ -152,23 +136,14 @@ def episodes_to_settle(
     level: float = 0.95,
     limit: int = 100_000,
 ) -> int | None:
-    """Return the fewest episodes per arm at which these two rates settle a gate.
+    """Return the fewest episodes per arm at which exactly these rates settle a gate.
 
     Without a margin the interval excludes 0 there, with one it ends below the margin, and so it
-    does at every larger size. It is taken at exactly the observed rates, so at counts that need not
-    be whole. This is no promise about a new run: the observed rates are estimates, and if they were
-    true, the interval would say so in about half of the runs of this size. It is the total per arm,
-    not what is missing, and at most the present size when two equally large arms are settled
-    already. None when the rates are equal, or their gap is not below the margin, or when more than
-    ``limit`` episodes would be needed.
+    does at every larger size. A new run of this size says so about half of the time. None when that
+    needs more than ``limit`` episodes.
 
     >>> episodes_to_settle(3, 10, 0, 10), episodes_to_settle(50, 50, 50, 50, margin=0.1)
     (14, 26)
-
-    Parameters
-    ----------
-    margin : float, optional
-        The gap to rule out, in (0, 1).
     """
     s, n = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
     t, m = check_arm(learned_successes, learned_episodes, prefix="learned_")

@@ -5,16 +5,6 @@ and ``q = (losses + 1) / (n + 2)``, ``p - q +- z sqrt((p + q - (p - q)**2) / (n 
 [-1, 1]. Without a gap it lies above 0 in at most 2.7 % of runs of 10 to 200 episodes at level 0.95,
 but in up to 5.5 % where the arms disagree on more than half of the starts (exact enumeration;
 independent arms of equal rates never disagree on more than half).
-
->>> from pytest_cpg.stats.pairing import Pairs
->>> pairs = Pairs(both=35, oracle_only=12, learned_only=2, neither=1)
->>> ci = BONETT_PRICE.interval(pairs)
->>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
-'+0.20 [+0.051, +0.334]'
->>> round(BONETT_PRICE.p_value(pairs), 4)
-0.0038
->>> BONETT_PRICE.above([8, 9], 2, 50, z=1.96).tolist()
-[False, True]
 """
 
 from __future__ import annotations

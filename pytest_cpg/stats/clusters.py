@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from pytest_cpg.stats.counts import check_arm
-from pytest_cpg.stats.intervals import Interval, critical_value
+from pytest_cpg.stats.intervals import Interval, critical_value, student_critical_value
 from pytest_cpg.stats.returns import paired_mean
-from pytest_cpg.stats.student import student_critical_value
 
 
 def cluster_interval(
@@ -20,53 +20,31 @@ def cluster_interval(
     level: float = 0.95,
     same_starts: bool = True,
 ) -> Interval:
-    """Bound the gap of a recipe, of which some checkpoints were trained and compared.
+    """Bound the gap of a recipe by (successes, episodes) of both arms of each checkpoint.
 
-    The estimate is the mean of the checkpoints' gaps, each counted once however many episodes it
-    had: the recipe is what is judged, and a checkpoint is one sample of it. The interval is
-    Student's on these gaps (Ibragimov and Mueller, J. Bus. Econ. Stat. 28:453-468, 2010, who show
-    that unequal variances only make it conservative at levels from 0.917 on), with two additions:
+    The mean of the checkpoints' gaps, each counted once, by Student's interval on them (Ibragimov
+    and Mueller, J. Bus. Econ. Stat. 28:453-468, 2010, who show that unequal variances only make it
+    conservative at levels from 0.917 on), with two additions:
 
     - The variance between checkpoints is taken to be at least the mean of the Agresti-Caffo
       variances within them, so that gaps which happen to be equal are not taken for certain.
-    - Starts shared by all checkpoints, and with them the oracle arm, have their luck in common,
-      which no number of checkpoints averages out or shows. Its variance is at most the mean of
-      those within, and the squared half widths add up (Zou and Donner, Statistics in Medicine
-      27:1693-1702, 2008).
-
-    With two checkpoints it hardly ever excludes 0. Student's t takes the gaps to be about normal.
-    Of a recipe whose checkpoints either work or fail, ``G`` checkpoints are all of one kind in 1 of
-    ``2**G`` runs even if both kinds are equally likely: only six or more make that rare.
+    - With ``same_starts``, starts shared by all checkpoints have their luck in common, which no
+      number of checkpoints averages out. Its variance is at most the mean of those within, and the
+      squared half widths add up (Zou and Donner, Statistics in Medicine 27:1693-1702, 2008).
 
     >>> oracle, learned = [(6, 10), (4, 10), (4, 10)], [(10, 10), (2, 10), (10, 10)]
     >>> ci = cluster_interval(oracle, learned, same_starts=False)
     >>> f"{ci.estimate:+.3f} [{ci.low:+.3f}, {ci.high:+.3f}]"
     '-0.267 [-1.000, +0.768]'
-
-    Parameters
-    ----------
-    oracle, learned : sequence of G (successes, episodes)
-        Of each checkpoint, at least two.
-    same_starts : bool
-        Whether the checkpoints were run from the same starts, or some of them; the wider interval.
     """
-    _check_arms(len(oracle), len(learned))
     gaps, variances = [], []
-    for first, second in zip(oracle, learned, strict=True):
-        s, n = check_arm(*first, prefix="oracle_")
-        t, m = check_arm(*second, prefix="learned_")
+    for first, second in _both_arms(oracle, learned):
+        (s, n), (t, m) = check_arm(*first, prefix="oracle_"), check_arm(*second, prefix="learned_")
         gaps.append((s * m - t * n) / (n * m))
         variances.append(
             math.fsum((k + 1) * (e - k + 1) / (e + 2) ** 3 for k, e in ((s, n), (t, m)))
         )
-    estimate, half = _over_checkpoints(gaps, variances, level=level, same_starts=same_starts)
-    return Interval(
-        estimate=estimate,
-        low=max(-1.0, estimate - half),
-        high=min(1.0, estimate + half),
-        level=float(level),
-        method=_METHOD,
-    )
+    return _over_checkpoints(gaps, variances, level=level, same_starts=same_starts, most=1.0)
 
 
 def cluster_return_interval(
@@ -76,55 +54,36 @@ def cluster_return_interval(
     level: float = 0.95,
     same_starts: bool = True,
 ) -> Interval:
-    """Bound the gap of a recipe in mean returns, oracle minus learned, in units of return.
+    """Bound the gap of a recipe in mean returns, from returns [N] of both arms of each checkpoint.
 
-    As `cluster_interval`, with the mean returns of each checkpoint instead of its rates. The
-    variance within a checkpoint is that of the mean difference over its starts.
-
-    >>> oracle, learned = [[3, 5, 4], [3, 5, 4]], [[2, 5, 3], [1, 2, 1]]
-    >>> ci = cluster_return_interval(oracle, learned, same_starts=False)
-    >>> f"{ci.estimate:+.2f} [{ci.low:+.2f}, {ci.high:+.2f}]"
-    '+1.67 [-11.04, +14.37]'
-
-    Parameters
-    ----------
-    oracle, learned : sequence of G arrays [N]
-        Returns of each checkpoint's arms, from the same starts in the same order; at least two
-        checkpoints of at least two starts. ``N`` may differ between checkpoints.
+    As `cluster_interval`; the variance within is that of the mean difference over the starts.
     """
-    _check_arms(len(oracle), len(learned))
-    means = [paired_mean(*arms) for arms in zip(oracle, learned, strict=True)]
-    estimate, half = _over_checkpoints(
-        [mean for mean, _, _ in means],
-        [error**2 for _, error, _ in means],
-        level=level,
-        same_starts=same_starts,
-    )
-    return Interval(
-        estimate=estimate,
-        low=estimate - half,
-        high=estimate + half,
-        level=float(level),
-        method=_METHOD,
-    )
+    means = [paired_mean(*arms) for arms in _both_arms(oracle, learned)]
+    gaps, variances = [mean for mean, _, _ in means], [error**2 for _, error, _ in means]
+    return _over_checkpoints(gaps, variances, level=level, same_starts=same_starts, most=math.inf)
 
 
-_METHOD = "Student t over checkpoints"
-
-
-def _check_arms(oracle: int, learned: int) -> None:
-    if oracle != learned:
+def _both_arms(oracle: Sequence[Any], learned: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return both arms of each checkpoint, or raise ValueError."""
+    if len(oracle) != len(learned):
         raise ValueError(
-            f"need both arms of each checkpoint, got {oracle} oracle and {learned} learned arms"
+            f"need both arms of each checkpoint, got {len(oracle)} oracle and {len(learned)} "
+            f"learned arms"
         )
-    if oracle < 2:
-        raise ValueError(f"need at least two checkpoints to judge a recipe, got {oracle}")
+    if len(oracle) < 2:
+        raise ValueError(f"need at least two checkpoints to judge a recipe, got {len(oracle)}")
+    return list(zip(oracle, learned, strict=True))
 
 
 def _over_checkpoints(
-    gaps: Sequence[float], variances: Sequence[float], *, level: float, same_starts: bool
-) -> tuple[float, float]:
-    """Return the mean gap and the half width of its interval, from the gap and variance of each."""
+    gaps: Sequence[float],
+    variances: Sequence[float],
+    *,
+    level: float,
+    same_starts: bool,
+    most: float,
+) -> Interval:
+    """Return the interval on the mean gap, of at most a size, from gap and variance of each."""
     count = len(gaps)
     within = math.fsum(variances) / count
     estimate = math.fsum(gaps) / count
@@ -133,4 +92,11 @@ def _over_checkpoints(
     squared = t**2 * max(spread, within) / count
     if same_starts:
         squared += critical_value(level) ** 2 * within
-    return estimate, math.sqrt(squared)
+    half = math.sqrt(squared)
+    return Interval(
+        estimate=estimate,
+        low=max(-most, estimate - half),
+        high=min(most, estimate + half),
+        level=float(level),
+        method="Student t over checkpoints",
+    )

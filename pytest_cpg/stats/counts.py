@@ -11,10 +11,7 @@ from typing import SupportsIndex
 
 
 def check_count(name: str, value: SupportsIndex, *, least: int = 0) -> int:
-    """Return ``value`` as an int; a bool or a float is no count.
-
-    Raises ValueError when it is not a whole number of at least ``least``.
-    """
+    """Return a whole number of at least ``least`` as an int, or raise ValueError."""
     try:
         count = operator.index(value)
     except TypeError:
@@ -27,10 +24,7 @@ def check_count(name: str, value: SupportsIndex, *, least: int = 0) -> int:
 def check_arm(
     successes: SupportsIndex, episodes: SupportsIndex, *, prefix: str = ""
 ) -> tuple[int, int]:
-    """Return an arm's successes and episodes as ints, ``0 <= successes <= episodes``.
-
-    Raises ValueError when there is no episode, or when there are more successes than episodes.
-    """
+    """Return an arm's successes and episodes as ints, or raise ValueError for impossible ones."""
     n = check_count(f"{prefix}episodes", episodes, least=1)
     s = check_count(f"{prefix}successes", successes)
     if s > n:
@@ -39,25 +33,12 @@ def check_arm(
 
 
 def real_or_nan(value: object) -> float:
-    """Return a real number as a float, and NaN for anything else.
-
-    NaN fails every comparison, so the caller's own range check refuses strings and bools as well.
-    """
+    """Return a real number as a float, and NaN, which fails every comparison, for anything else."""
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
 
 
 def check_fraction(what: str, value: object, *, such_as: float) -> float:
-    """Return a number between 0 and 1 as a float.
-
-    Raises ValueError when it is no number, or not in (0, 1).
-
-    Parameters
-    ----------
-    what : str
-        With its article: ``"a level"``.
-    such_as : float
-        What the message proposes.
-    """
+    """Return a number in (0, 1) as a float, or raise ValueError that proposes ``such_as``."""
     share = real_or_nan(value)
     if not 0 < share < 1:
         raise ValueError(f"need {what} between 0 and 1, such as {such_as}, got {value!r}")
@@ -65,10 +46,7 @@ def check_fraction(what: str, value: object, *, such_as: float) -> float:
 
 
 def check_margin(margin: object) -> float:
-    """Return the largest gap that is no loss, in (0, 1).
-
-    Raises ValueError when it is no such number.
-    """
+    """Return the largest gap that is no loss, in (0, 1), or raise ValueError."""
     return check_fraction("a margin", margin, such_as=0.1)
 
 
@@ -86,9 +64,6 @@ def smallest_from(least: int, holds: Callable[[int], bool], *, step: int) -> int
 
 
 def smallest_up_to(holds: Callable[[int], bool], limit: int) -> int | None:
-    """Return what `smallest` does, and None where ``limit`` does not hold.
-
-    Raises ValueError when the limit is no count.
-    """
+    """Return what `smallest` does, and None where ``limit`` does not hold."""
     most = check_count("limit", limit, least=1)
     return smallest(holds, most=most) if holds(most) else None

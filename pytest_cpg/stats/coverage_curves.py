@@ -33,7 +33,6 @@ class OperatingPoints:
     bins: int = 10
 
     def __post_init__(self) -> None:
-        """Refuse impossible points."""
         if not 0 < self.coverage <= 1:
             raise ValueError(f"need a coverage above 0, up to 1, got {self.coverage!r}")
         if not 0 <= self.risk < 1:
@@ -55,13 +54,10 @@ def levels(confidences: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 class Curves:
-    """Many curves of risk over coverage at once.
+    """Many curves of risk over coverage at once, from counts [R, G].
 
-    Parameters
-    ----------
-    counted, wrong : array [R, G]
-        How many answers of each of ``R`` samples each of ``G`` thresholds lets in, the surest
-        first, and how many of these are wrong. A sample has an answer; a threshold may add none.
+    Of each of ``R`` samples: how many answers each of ``G`` thresholds lets in, the surest first,
+    and how many of these are wrong. A sample has an answer; a threshold may add none.
     """
 
     def __init__(self, counted: NDArray[np.int64], wrong: NDArray[np.int64]) -> None:

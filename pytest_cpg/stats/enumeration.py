@@ -32,10 +32,7 @@ def farthest_count(n: int, rate: float) -> int:
 def multinomial_chance(
     n: int, *kinds: tuple[NDArray[np.int64], float | NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """Return the multinomial chance of counts of kinds of known rates, and of all the rest.
-
-    Counts and rates broadcast.
-    """
+    """Return the multinomial chance of counts of kinds of known rates, and of all the rest."""
     from scipy.special import gammaln, xlogy
 
     rest = n - sum(count for count, _ in kinds)
@@ -53,8 +50,7 @@ def joint_chance(
     """Return the chance of ``s`` of ``m`` oracle and ``t`` of ``n`` learned successes.
 
     The first ``n`` episodes of the oracle arm are paired. The inverse Fourier transform of the
-    characteristic function, on the smallest grid that holds all likely counts: counts that the grid
-    does not tell apart are too far from each other for more than one to be likely.
+    characteristic function, on the smallest grid that holds all likely counts.
     """
     rows, columns = (1 << (counts.size - 1).bit_length() for counts in (s, t))
     x = np.exp(-2j * math.pi * np.arange(rows) / rows)[:, None]
@@ -69,3 +65,12 @@ def joint_chance(
 def total_chance(chances: NDArray[np.float64]) -> float:
     """Return the sum of chances, which rounding keeps from leaving [0, 1]."""
     return min(1.0, max(0.0, float(chances.sum())))
+
+
+def shares_of_disagreement(least: float, number: int) -> NDArray[np.float64]:
+    """Return shares from ``least`` to 1, evenly spaced in the arc sine of their roots.
+
+    On that scale counts vary evenly (Anscombe, Biometrika 35:246-254, 1948).
+    """
+    angles = np.linspace(math.asin(math.sqrt(least)), math.pi / 2, number)
+    return np.asarray(np.sin(angles) ** 2)

@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_cpg.stats.counts import check_fraction
+from pytest_cpg.stats.counts import check_count, check_fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,20 @@ class Interval:
 
 
 def critical_value(level: float) -> float:
-    """Return the two-sided standard normal quantile ``z`` of a coverage level.
-
-    Raises ValueError when ``level`` is not in (0, 1).
-    """
+    """Return the two-sided normal quantile ``z`` of a coverage level; ValueError outside (0, 1)."""
     coverage = check_fraction("a level", level, such_as=0.95)
     # The lower tail keeps its digits at levels so near to 1 that (1 + level) / 2 rounds to 1.
     return abs(NormalDist().inv_cdf((1 - coverage) / 2))
+
+
+def student_critical_value(level: float, *, freedom: int) -> float:
+    """Return the two-sided quantile ``t`` of a level (Student, Biometrika 6:1-25, 1908)."""
+    # scipy.stats has the same number, and takes a second to import.
+    from scipy.special import stdtrit
+
+    critical_value(level)  # refuses an impossible level
+    degrees = check_count("freedom", freedom, least=1)
+    return abs(float(stdtrit(degrees, (1 - float(level)) / 2)))
 
 
 def upper_tail(z: float) -> float:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,42 +20,25 @@ from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
 from pytest_cpg.stats.pairing import PairRates, Pairs
 
 
-class PairedBounds(Protocol):
-    """The bounds of a paired interval, from trusted counts."""
-
-    def __call__(self, wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:
-        """Return the lower and the upper bound, in [-1, 1]."""
-        ...
-
-
-class PairedRegion(Protocol):
-    """Where a paired interval lies above a gap, for many counts at once.
-
-    Counts broadcast, are trusted and need not be whole. The interval lies below a gap where it lies
-    above the negative gap with the arms swapped.
-    """
-
-    def __call__(
-        self, wins: ArrayLike, losses: ArrayLike, pairs: ArrayLike, *, gap: float = 0.0, z: float
-    ) -> NDArray[np.bool_]:
-        """Return a bool for each count; ``gap`` is in (-1, 1)."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedMethod:
     """A paired interval, and all that follows from it.
 
     Attributes
     ----------
+    bounds : callable
+        Maps trusted counts of wins, losses and pairs, and ``z``, to both bounds, in [-1, 1].
     statistic : callable
-        From wins, losses and pairs, the standard normal ``z`` of no gap.
+        Maps wins, losses and pairs to the standard normal z of no gap.
+    above : callable
+        Says of trusted counts that broadcast where the interval lies above a ``gap``. It lies below
+        one where it lies above the negative gap with the arms swapped.
     """
 
     name: str
-    bounds: PairedBounds
+    bounds: Callable[..., tuple[float, float]]
     statistic: Callable[[int, int, int], float]
-    above: PairedRegion
+    above: Callable[..., NDArray[np.bool_]]
 
     def interval(self, pairs: Pairs, *, level: float = 0.95) -> Interval:
         """Bound the gap."""
@@ -67,10 +49,7 @@ class PairedMethod:
         )
 
     def p_value(self, pairs: Pairs) -> float:
-        """Return the one-sided p-value that goes with the interval, in (0, 1].
-
-        The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above 0.
-        """
+        """Return the one-sided p-value that goes with the interval, in (0, 1]."""
         return upper_tail(self.statistic(pairs.oracle_only, pairs.learned_only, pairs.count))
 
     def power(self, rates: PairRates, n: int, *, z: float) -> float:
@@ -86,11 +65,9 @@ class PairedMethod:
     def smallest_decisive_pairs(self, *, level: float) -> int:
         """Return the fewest pairs with which a gate can say MODEL BOTTLENECK and may.
 
-        A model that loses every start then has an interval above 0. Equal models that differ on
-        each of ``n`` starts favour the oracle on all of them in a share ``2**-n`` of runs: with
-        fewer starts than this that share is above ``(1 - level) / 2``, and an interval that calls
-        it a gap does not keep its level. Bonett and Price's does so with 4 starts at 0.95, in
-        6.25 % of runs.
+        Equal models that differ on each of ``n`` starts favour the oracle on all of them in a share
+        ``2**-n`` of runs: an interval that calls that a gap with fewer does not keep its level, as
+        Bonett and Price's of 4 starts, in 6.25 % of runs.
         """
         z = critical_value(level)
         # Powers of two are exact, their logarithm of a level as typed is not.
@@ -108,10 +85,7 @@ class PairedMethod:
         level: float = 0.95,
         limit: int = 100_000,
     ) -> int | None:
-        """Return the fewest starts at which these shares of outcomes settle a gate.
-
-        As `agresti_caffo.episodes_to_settle`: the interval is taken at exactly the observed shares.
-        """
+        """Return the fewest starts at which exactly these shares settle a gate, as of two arms."""
         win, loss = pairs.oracle_only / pairs.count, pairs.learned_only / pairs.count
         z = critical_value(level)
         if margin is not None:
@@ -127,37 +101,33 @@ class PairedMethod:
 
 
 def fewest_wins(
-    region: PairedRegion, disagreed: ArrayLike, pairs: int, *, gap: float = 0.0, z: float
+    above: Callable[..., NDArray[np.bool_]],
+    disagreed: ArrayLike,
+    pairs: int,
+    *,
+    gap: float = 0.0,
+    z: float,
 ) -> NDArray[np.intp]:
-    """Return the fewest wins of the oracle arm with which a region lies above ``gap``.
+    """Return the fewest wins of the oracle arm with which an interval lies above ``gap``.
 
-    One more than ``disagreed`` where none do. Given the disagreements, a region holds all numbers
-    of wins from one on (tests/calibration/test_paired_calibration.py, tests/stats/test_margins.py).
+    One more than ``disagreed`` where none do. Given the disagreements, it does so for all
+    numbers of wins from one on (tests/calibration/test_paired_calibration.py).
     """
     disagreed = np.asarray(disagreed)
     least, most = np.zeros_like(disagreed), disagreed + 1
     while (least < most).any():
         wins = np.minimum((least + most) // 2, disagreed)
-        is_above = region(wins, disagreed - wins, pairs, gap=gap, z=z)
+        is_above = above(wins, disagreed - wins, pairs, gap=gap, z=z)
         least, most = np.where(is_above, least, wins + 1), np.where(is_above, wins, most)
     fewest: NDArray[np.intp] = most
     return fewest
 
 
 def exact_mcnemar_p_value(*, lost: int, gained: int) -> float:
-    """Return the exact two-sided p-value of McNemar's test, in (0, 1].
+    """Return the exact two-sided p-value of McNemar's test, in (0, 1]; 1 when no start changed.
 
     Of the starts whose outcome changed, each was lost or gained with chance one half if nothing
-    did (McNemar, Psychometrika 12:153-157, 1947; exact by Fay, R Journal 2:53-58, 2010). All ways
-    to define a two-sided exact p-value agree at one half. It is 1 when no start changed.
-
-    >>> round(exact_mcnemar_p_value(lost=8, gained=1), 3)
-    0.039
-
-    Parameters
-    ----------
-    lost, gained : int
-        Starts solved only before, and only now.
+    did (McNemar, Psychometrika 12:153-157, 1947; exact by Fay, R Journal 2:53-58, 2010).
     """
     fewer, more = sorted((check_count("lost", lost), check_count("gained", gained)))
     if fewer == more:
@@ -173,8 +143,6 @@ def exact_mcnemar_p_value(*, lost: int, gained: int) -> float:
 
 def fewest_significant_losses(*, level: float) -> int:
     """Return the fewest starts that chance does not explain the loss of, if none was gained.
-
-    By `exact_mcnemar_p_value`: an arm with fewer successes can lose all of them unnoticed.
 
     >>> fewest_significant_losses(level=0.95), fewest_significant_losses(level=0.99)
     (6, 8)

@@ -17,7 +17,6 @@ class Pairs:
     neither: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no count, and a table without a start."""
         for field in fields(self):
             object.__setattr__(self, field.name, check_count(field.name, getattr(self, field.name)))
         if not self.count:
@@ -36,13 +35,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairRates:
-    """The chance of each outcome of one start; together they are 1.
-
-    Attributes
-    ----------
-    both, oracle_only, learned_only, neither : float
-        Which arms solve the start, each in [0, 1].
-    """
+    """The chance of each outcome of one start; together they are 1."""
 
     both: float
     oracle_only: float
@@ -64,16 +57,7 @@ def pair_rates(oracle_rate: float, learned_rate: float, *, share: float) -> Pair
     """Return the outcomes of arms with these rates when a share of the starts decides for both.
 
     On those the arms solve as many together as their rates allow; on the others they are
-    independent. Arms of one rate then correlate by the share.
-
-    >>> rates = pair_rates(0.5, 0.25, share=0.5)
-    >>> rates.both, rates.oracle_only, rates.learned_only, rates.neither
-    (0.1875, 0.3125, 0.0625, 0.4375)
-
-    Parameters
-    ----------
-    share : float
-        Share of the starts that decide for both arms at once, in [0, 1]; 0 is independence.
+    independent. Arms of one rate then correlate by the share; 0 is independence.
     """
     p = _check_share("oracle_rate", oracle_rate)
     q = _check_share("learned_rate", learned_rate)

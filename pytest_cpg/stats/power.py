@@ -28,8 +28,9 @@ def gap_power(
 ) -> float:
     """Return the chance that a gate of fixed size says MODEL BOTTLENECK, in [0, 1].
 
-    The chance that the interval lies above 0, by exact enumeration. With equal rates it is the
-    false-alarm rate.
+    By exact enumeration; with equal rates it is the false-alarm rate. ``share`` of the starts
+    decide for both arms at once, see `pair_rates`: the default of 0 is the cautious choice, as a
+    gate with a power of 3/4 or more has no less of it at any other share (docs/statistics.md).
 
     >>> round(gap_power(0.9, 0.8, episodes=150), 3)
     0.681
@@ -38,18 +39,10 @@ def gap_power(
 
     Parameters
     ----------
-    episodes : int
-        Episodes of the learned arm.
     oracle_episodes : int, optional
-        Episodes of the oracle arm where they are more. Paired methods see the common starts only,
-        so that more of them change nothing.
+        Where they are more. Paired methods see the common starts only.
     method : str
         The interval that judges, one of `METHODS`.
-    share : float
-        Share of the starts that decide for both arms at once, in [0, 1]; see `pair_rates`. Arms on
-        the same starts have some, but how much is seldom known before a run. The default of 0,
-        independence, is the cautious choice: a gate with a power of 3/4 or more has no less of it
-        at any other share (docs/statistics.md).
     """
     rates = pair_rates(oracle_rate, learned_rate, share=share)
     n = check_count("episodes", episodes, least=1)
@@ -74,16 +67,11 @@ def detectable_gap(
 ) -> float | None:
     """Return the smallest gap that a gate of fixed size finds with this power, in (0, 1].
 
-    Rounded up to thousandths; larger gaps are found more often. None when even a model without any
-    success is not found so often.
+    Rounded up to thousandths; None when even a model without any success is not found so often.
+    Arguments are those of `gap_power`.
 
     >>> detectable_gap(0.9, 150)
     0.118
-
-    Parameters
-    ----------
-    episodes, oracle_episodes, method, level, share
-        As in `gap_power`.
     """
     wanted = check_fraction("a power", power, such_as=0.8)
     oracle = pair_rates(oracle_rate, 0.0, share=share).oracle
@@ -119,23 +107,14 @@ def episodes_for_gap(
 ) -> int | None:
     """Return the fewest episodes from which on a gate of fixed size finds a gap with this power.
 
-    Counts are whole, so that power rises with the episodes in a sawtooth and may fall back below
-    what is wanted. The size returned has the power, the one before it has not, and the next ``20 +
-    4 sqrt(size)`` have it; power was never seen to fall back later than ``4 sqrt(size)`` after it
-    was first reached (docs/statistics.md). Sizes above 1000 take seconds where both successes and
-    pairing count: with Agresti and Caffo's interval at a share. None when the gap is larger than
-    the oracle's rate, or when more than ``limit`` episodes would be needed.
+    Counts are whole, so that power rises in a sawtooth and may fall back. The size returned has the
+    power, the one before it has not, and the next ``20 + 4 sqrt(size)`` have it; power was never
+    seen to fall back later than ``4 sqrt(size)`` after it was first reached (docs/statistics.md).
+    None when the gap is larger than the oracle's rate, or needs more than ``limit`` episodes. The
+    oracle arm has at least ``oracle_episodes``; other arguments are those of `gap_power`.
 
     >>> episodes_for_gap(0.9, 0.1)
     199
-
-    Parameters
-    ----------
-    oracle_episodes : int, optional
-        Episodes that the oracle arm has at least; it has as many as the learned arm where that has
-        more.
-    method, level, share
-        As in `gap_power`.
     """
     wanted = check_fraction("a power", power, such_as=0.8)
     if not 0 < real_or_nan(gap) <= 1:
@@ -181,20 +160,13 @@ def smallest_detectable_gap(
 ) -> float | None:
     """Return the smallest drop from this oracle count that reads MODEL BOTTLENECK, in (0, 1].
 
-    Every larger drop reads so too. This is what the gate could flag once it is observed, not what
-    it finds with some probability. A paired interval is taken at its best, where the model solves
+    Every larger drop reads so too. A paired interval is taken at its best, where the model solves
     no start that the oracle does not. None when even a model without any success is not flagged.
 
     >>> smallest_detectable_gap(47, 50, level=0.95)
     0.14
     >>> smallest_detectable_gap(47, 50, level=0.95, method="tango")
     0.08
-
-    Parameters
-    ----------
-    learned_episodes : int, optional
-        Episodes of the learned arm where they are fewer. Paired methods see the common starts, on
-        which the oracle is taken to succeed as often.
     """
     s, m = check_arm(oracle_successes, episodes, prefix="oracle_")
     n = (

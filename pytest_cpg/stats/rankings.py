@@ -21,15 +21,7 @@ FEWEST_STARTS_TO_RANK = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """``M`` models on the same starts, best first; models that share a rank keep their order.
-
-    Attributes
-    ----------
-    ranks : tuple of M int
-        From 1; models with as many successes share the better rank: 1, 1, 3.
-    rank_intervals : tuple of M (int, int)
-        Lowest and highest rank of each model, which hold its own rank.
-    """
+    """``M`` models on the same starts, best first; equal counts share the better rank: 1, 1, 3."""
 
     names: tuple[str, ...]
     ranks: tuple[int, ...]
@@ -47,31 +39,14 @@ def rank_models(
     level: float = 0.95,
     resamples: int = 1000,
 ) -> Ranking:
-    """Return the ranking of models that were run from the same starts, by their success counts.
+    """Return the ranking of models by their success counts, of outcomes [M, starts] of bool.
 
     It is that of Bradley and Terry (Biometrika 39:324-345, 1952) where on each start a model beats
-    those that fail where it succeeds, and equal outcomes are half a win for each.
-
-    Rank intervals are percentile bootstrap intervals (Efron and Tibshirani, An Introduction to the
-    Bootstrap, 1993, chapter 13). All models are resampled together; a model that ties in a
-    resample takes its best possible rank there for the lower bound and its worst for the upper.
-    Of four models with rates 0.05 or more apart on 100 starts, each true rank was inside in at
-    least 99 % of the runs at level 0.95; of ten models 0.01 apart, that of the best and worst in
-    89 %. Intervals without a common rank were found between two equal models in 5 %, and somewhere
-    among ten equal ones in 8 % (simulated; see docs/statistics.md).
-
-    >>> import numpy as np
-    >>> outcomes = np.arange(20) < np.array([[8], [19], [8]])
-    >>> ranking = rank_models(["a", "b", "c"], outcomes, rng=np.random.default_rng(0))
-    >>> ranking.names, ranking.ranks, ranking.rank_intervals
-    (('b', 'a', 'c'), (1, 2, 2), ((1, 1), (2, 3), (2, 3)))
-
-    Parameters
-    ----------
-    outcomes : array [M, N], bool
-        Whether each model succeeded from each start.
-    resamples : int
-        Enough for at least one in each tail: 40 at level 0.95.
+    those that fail where it succeeds, and equal outcomes are half a win for each. Rank intervals
+    are percentile bootstrap intervals (Efron and Tibshirani, An Introduction to the Bootstrap,
+    1993, chapter 13): all models are resampled together; a model that ties in a resample takes its
+    best possible rank there for the lower bound and its worst for the upper. ``resamples`` need one
+    in each tail: 40 at level 0.95. docs/statistics.md has their error rates.
     """
     solved = _check_outcomes(names, outcomes)
     critical_value(level)  # refuses an impossible level

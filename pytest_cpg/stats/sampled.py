@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_cpg.stats.counts import check_fraction
-from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
-from pytest_cpg.stats.student import student_critical_value
+from pytest_cpg.stats.intervals import Interval, critical_value, student_critical_value, upper_tail
 
 FEWEST_RESAMPLES = 100
 """Percentiles of fewer say too little of an interval's ends."""
@@ -50,8 +49,7 @@ class Share:
     size : float
         Effective sample size, above 0: of that many independent ones, it would vary as much.
     freedom : int, optional
-        Degrees of freedom of an effective size that is itself estimated: Student's t stands in
-        place of z. None where the size is known.
+        Degrees of freedom of a size that is itself estimated: Student's t in place of z.
     is_rare : bool
         Jeffreys' bounds: each by itself is nearer to its nominal error where a share is near 0,
         which Wilson's upper ends are too far above (Cai, J. Stat. Plan. Inference 131:63-88, 2005).
@@ -115,18 +113,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
-    """A quantity that is about Student's on some scale, by its standard error.
+    """A quantity in [low, high] that is about Student's on some scale, by its standard error.
 
-    Attributes
-    ----------
-    error : float
-        Standard error of the estimate, from 0.
-    freedom : int
-        Degrees of freedom, from 1.
-    scale : str
-        ``"plain"``; ``"log"``, of quantities above 0; or ``"logit"``, of those in (0, 1).
-    low, high : float
-        What the quantity cannot exceed.
+    The scale is ``"plain"``; ``"log"``, of quantities above 0; or ``"logit"``, of those in (0, 1).
     """
 
     estimate: float
@@ -181,19 +170,7 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjusted:
-    """A change of a share by an adjusted Wald interval, in [-1, 1].
-
-    Attributes
-    ----------
-    estimate : float
-        As counted.
-    centre : float
-        Where the interval is centred, nearer to 0.
-    error : float
-        Standard error, above 0.
-    freedom : int, optional
-        As of `Share`.
-    """
+    """A change of a share by an adjusted Wald interval about a centre nearer to 0, in [-1, 1]."""
 
     estimate: float
     centre: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, TypeAlias
@@ -12,19 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
-from pytest_cpg.stats.counts import check_count, check_margin, smallest_from
+from pytest_cpg.stats.counts import check_count, check_margin, real_or_nan, smallest_from
+from pytest_cpg.stats.enumeration import shares_of_disagreement
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paired import PairedMethod
 from pytest_cpg.stats.pairing import Pairs
-from pytest_cpg.stats.paths import (
-    log_chances,
-    pair_chances,
-    paired_paths,
-    shares_of_disagreement,
-    weighted_paths,
-)
 from pytest_cpg.stats.tango import TANGO
 
+FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]
 BoolArray: TypeAlias = NDArray[np.bool_]
 
@@ -40,27 +35,19 @@ _HUNDREDTHS = 100
 # by less than `_MISSED` of the error: by 2.1e-4 of it at most in the enumerations of slow tests.
 _SHARES, _SHARES_WITH_MARGIN = 401, 121
 _MISSED = 1e-3
+# Rows of counts that are stepped at once, so that few of those beyond the last pair are.
+_ROWS = 128
 # What a gate of the usual size needs, so that it calibrates nothing; a test computes them again.
 _USUAL_CONSTANTS = {(50, 0.95): 2.12, (100, 0.95): 2.24, (150, 0.95): 2.22, (300, 0.95): 2.25}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
-    """What the paired statistic must exceed at each look.
+    """What the paired statistic must exceed at each look, of so many complete pairs.
 
-    Attributes
-    ----------
-    max_episodes : int
-        Pairs at the last look.
-    margin : float or None
-        The largest gap that is no loss. With one the intervals are Tango's, whose error at the
-        margin is held as well; without, Bonett and Price's.
-    constant : float
-        Critical value of the last look.
-    looks : tuple of int
-        Complete pairs at each look.
-    critical_values : tuple of float
-        The earlier the look, the larger.
+    With a margin, the largest gap that is no loss, the intervals are Tango's, whose error at the
+    margin is held as well; without, Bonett and Price's. ``constant`` is the critical value of the
+    last look.
     """
 
     max_episodes: int
@@ -72,13 +59,7 @@ class Boundary:
 
 
 class Characteristics(NamedTuple):
-    """What a boundary does to gates of one kind, exactly.
-
-    Attributes
-    ----------
-    above, below : float
-        Chance that some look ends the gate with an interval above 0, or below 0.
-    """
+    """The chances that some look ends a gate with an interval above 0, or below it, exactly."""
 
     above: float
     below: float
@@ -90,9 +71,6 @@ def look_sizes(max_episodes: int) -> tuple[int, ...]:
 
     Steps are of 25 pairs, or of a multiple of 25 where more than 12 of them would be needed. Raises
     ValueError when there are fewer pairs than the first look takes.
-
-    >>> look_sizes(100)
-    (10, 25, 50, 75, 100)
     """
     most = check_count("max_episodes", max_episodes)
     if most < FIRST_LOOK:
@@ -112,9 +90,8 @@ def wang_tsiatis_boundary(
 
     Critical values fall as ``constant * (max_episodes / pairs) ** 0.25`` (Wang and Tsiatis,
     Biometrics 43:193-199, 1987). The constant is the smallest in hundredths that holds the error
-    for arms of equal rates, whatever the rate and however often they disagree, by exact
-    enumeration of all paths. With a margin it also holds the error of proving it where the gap is
-    the margin.
+    for arms of equal rates, however often they disagree, and with a margin that of proving it where
+    the gap is the margin, by exact enumeration of all paths.
 
     >>> boundary = wang_tsiatis_boundary(100)
     >>> boundary.looks, [round(z, 2) for z in boundary.critical_values]
@@ -140,8 +117,7 @@ def repeated_interval(boundary: Boundary, look: int, pairs: Pairs) -> Interval:
     """Bound the gap at one look so that the bounds of all looks hold together.
 
     A repeated confidence interval (Jennison and Turnbull, JRSS B 51:305-361, 1989): the paired
-    interval with the critical value of the look. It excludes 0 exactly where the boundary is
-    crossed.
+    interval with the critical value of the look.
     """
     if pairs.count != boundary.looks[look]:
         raise ValueError(f"look {look} is at {boundary.looks[look]} pairs, got {pairs.count}")
@@ -157,32 +133,17 @@ def repeated_interval(boundary: Boundary, look: int, pairs: Pairs) -> Interval:
 
 
 def paired_statistic(*, wins: int, losses: int, pairs: int, margin: float | None = None) -> float:
-    """Return the paired z of no gap, which a boundary is laid over.
-
-    Bonett and Price's, or McNemar's where a margin makes the intervals Tango's.
-
-    >>> round(paired_statistic(wins=9, losses=0, pairs=10), 2)
-    4.37
-    """
+    """Return the paired z of no gap: Bonett and Price's, or Tango's where there is a margin."""
     return _method(margin).statistic(wins, losses, pairs)
 
 
 def boundary_p_value(
     max_episodes: int, statistics: Mapping[int, float], *, margin: float | None = None
 ) -> float:
-    """Return the one-sided p-value of a sequential gate, in (0, 1].
+    """Return the one-sided p-value of a gate from its `paired_statistic` by pairs at each look.
 
     The chance of what was found at the looks or more without a gap, at the worst share of starts on
-    which the arms disagree; more is what reaches a boundary of a larger constant. Raises ValueError
-    when no look was taken, or there are fewer pairs than the first look takes.
-
-    >>> boundary_p_value(10, {10: paired_statistic(wins=10, losses=0, pairs=10)}) == 2**-10
-    True
-
-    Parameters
-    ----------
-    statistics : mapping
-        `paired_statistic` by the number of pairs, for every look that was taken.
+    which the arms disagree; more is what reaches a boundary of a larger constant.
     """
     sizes = look_sizes(max_episodes)
     if not statistics:
@@ -198,13 +159,7 @@ def boundary_p_value(
 def operating_characteristics(
     boundary: Boundary, *, oracle_only: float, learned_only: float
 ) -> Characteristics:
-    """Return what a boundary does where each start is solved by one arm alone so often.
-
-    Parameters
-    ----------
-    oracle_only, learned_only : float
-        Chances that only the oracle, or only the learned arm solves a start; at most 1 together.
-    """
+    """Return what a boundary does where each start is solved by one arm alone so often."""
     chances = pair_chances(oracle_only, learned_only)
     above = below = used = 0.0
     at_looks = zip(paired_paths(boundary.looks, chances), boundary.critical_values, strict=True)
@@ -219,11 +174,7 @@ def operating_characteristics(
 
 
 def final_critical_value(critical: float, pairs: int, max_episodes: int) -> float:
-    """Return the critical value of a boundary's last look from that of a look at ``pairs``.
-
-    >>> round(final_critical_value(3.98, 10, 100), 2)
-    2.24
-    """
+    """Return the critical value of a boundary's last look from that of a look at ``pairs``."""
     return critical * math.pow(pairs / max_episodes, _DELTA)
 
 
@@ -305,3 +256,58 @@ def _proves_margin(
     """Say where the interval of a look lies below the margin, for counts [wins, losses]."""
     # Below the margin is above the negative margin with the arms swapped.
     return (wins + losses <= pairs) & TANGO.above(losses, wins, pairs, gap=-margin, z=z)
+
+
+def pair_chances(win: float, loss: float) -> tuple[float, float, float]:
+    """Return the chances of a win, a loss and a tie in one pair, or raise ValueError."""
+    p, q = real_or_nan(win), real_or_nan(loss)
+    # Chances that were added up elsewhere may pass 1 by their rounding.
+    if not (p >= 0 and q >= 0 and p + q <= 1 + 1e-9):
+        raise ValueError(f"need two chances from 0, at most 1 together, got {win!r} and {loss!r}")
+    return p, q, max(0.0, 1 - p - q)
+
+
+def paired_paths(
+    sizes: tuple[int, ...], chances: tuple[float, float, float]
+) -> Iterator[tuple[int, FloatArray, IntArray, IntArray]]:
+    """Yield at each look its size, the mass of every [wins, losses], and both counts.
+
+    The receiver sets the mass that ends there to 0. Pairs are added one at a time, and only
+    positive numbers are added, so that small masses keep their digits.
+    """
+    win, loss, tie = chances
+    # [1 + wins, 1 + losses]: before the first count there is a border of no mass.
+    mass = np.zeros((sizes[-1] + 2, sizes[-1] + 2))
+    mass[1, 1], done = 1, 0
+    for pairs in sizes:
+        for size in range(done + 1, pairs + 1):
+            # The rows of the most wins come first: those above still hold the pair before.
+            for row in range(size - size % _ROWS, -1, -_ROWS):
+                rows, end = slice(row + 1, min(row + _ROWS, size + 1) + 1), size + 2 - row
+                above = slice(rows.start - 1, rows.stop - 1)
+                mass[rows, 1:end] = (
+                    tie * mass[rows, 1:end]
+                    + win * mass[above, 1:end]
+                    + loss * mass[rows, : end - 1]
+                )
+        done = pairs
+        wins, losses = np.indices((pairs + 1, pairs + 1))
+        yield pairs, mass[1 : pairs + 2, 1 : pairs + 2], wins, losses
+
+
+def weighted_paths(
+    sizes: tuple[int, ...],
+) -> tuple[float, Iterator[tuple[int, FloatArray, IntArray, IntArray]]]:
+    """Return a weight, and the paths in which a tie weighs that, and a win or a loss half of it.
+
+    With 1 the rarest and the most frequent counts of 960 pairs are both floats; with more pairs
+    the weight keeps the most frequent ones finite.
+    """
+    unit = min(1.0, 10 ** (290 / sizes[-1]) / 2)
+    return unit, paired_paths(sizes, (unit / 2, unit / 2, unit))
+
+
+def log_chances(chances: FloatArray) -> FloatArray:
+    """Return logarithms, finite at chances of 0 so that no count of something is still 0."""
+    logs: FloatArray = np.log(np.maximum(chances, 1e-300))
+    return logs

@@ -1,21 +1,9 @@
 """Tango's interval of arms that share their starts: the paired score test, inverted.
 
 It holds the gaps that the score test of Tango (Statistics in Medicine 17:891-908, 1998) does not
-reject; at a gap of 0 that is McNemar's test without continuity correction (Psychometrika
-12:153-157, 1947). The estimate is never outside, and a bound is -1 or 1 only where every start was
-solved by one arm alone. Without a gap it lies above 0 in at most 2.7 % of runs of 10 to 200
-episodes at level 0.95, but in up to 4.0 % where the arms disagree on more than half of the starts
-(exact enumeration).
-
->>> from pytest_cpg.stats.pairing import Pairs
->>> pairs = Pairs(both=35, oracle_only=12, learned_only=2, neither=1)
->>> ci = TANGO.interval(pairs)
->>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
-'+0.20 [+0.061, +0.345]'
->>> round(TANGO.p_value(pairs), 4)
-0.0038
->>> TANGO.above([8, 9], 2, 50, z=1.96).tolist()
-[False, True]
+reject; at a gap of 0 that is McNemar's test without continuity correction. Without a gap it lies
+above 0 in at most 2.7 % of runs of 10 to 200 episodes at level 0.95, but in up to 4.0 % where the
+arms disagree on more than half of the starts (exact enumeration).
 """
 
 from __future__ import annotations
@@ -29,11 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.counts import check_count, check_margin, smallest_from
-from pytest_cpg.stats.enumeration import farthest_count, multinomial_chance
+from pytest_cpg.stats.enumeration import (
+    farthest_count,
+    multinomial_chance,
+    shares_of_disagreement,
+)
 from pytest_cpg.stats.intervals import Interval, as_floats, critical_value, exceeds
 from pytest_cpg.stats.paired import PairedMethod, fewest_wins
 from pytest_cpg.stats.pairing import Pairs
-from pytest_cpg.stats.paths import shares_of_disagreement
 
 
 def _bounds(wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:
@@ -110,9 +101,8 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
 
     The score test is approximate: at 0.95 it proves a margin that is the gap in up to 5.0 % of
     runs of 10 to 200 episodes, where 2.5 % are meant. At the level returned it does so in at most
-    ``(1 - level) / 2`` of runs, whatever the rates and however the arms are paired, and it lies
-    above 0 no more often without a gap: by exact enumeration, as `wang_tsiatis_boundary` does for
-    several looks.
+    ``(1 - level) / 2`` of runs, whatever the rates and pairing, and lies above 0 no more often
+    without a gap, by exact enumeration.
 
     >>> round(margin_level(50, margin=0.2), 4)
     0.9576
@@ -134,27 +124,13 @@ def margin_level(episodes: int, *, margin: float, level: float = 0.95) -> float:
 
 
 def margin_interval(pairs: Pairs, *, margin: float, level: float = 0.95) -> Interval:
-    """Bound the gap so that a margin is proven no more often than the level says.
-
-    Tango's interval at `margin_level`.
-
-    >>> pairs = Pairs(both=50, oracle_only=0, learned_only=0, neither=0)
-    >>> ci = margin_interval(pairs, margin=0.1)
-    >>> f"{ci.estimate:+.2f} [{ci.low:+.3f}, {ci.high:+.3f}]"
-    '+0.00 [-0.075, +0.075]'
-    """
+    """Bound the gap by Tango's interval at `margin_level`."""
     held = margin_level(pairs.count, margin=margin, level=level)
     return replace(TANGO.interval(pairs, level=held), level=float(level), method="Tango, exact")
 
 
 def exact_tango_p_value(pairs: Pairs) -> float:
-    """Return the one-sided p-value of Tango's test at the worst share of disagreement, in (0, 1].
-
-    The chance of this statistic or more without a gap, however often the arms disagree.
-
-    >>> round(exact_tango_p_value(Pairs(both=35, oracle_only=12, learned_only=2, neither=1)), 5)
-    0.00375
-    """
+    """Return the one-sided p-value of Tango's test at the worst share of disagreement."""
     wins, losses = pairs.oracle_only, pairs.learned_only
     if wins <= losses:
         return 1.0

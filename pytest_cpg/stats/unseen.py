@@ -14,28 +14,18 @@ METHOD = "Student 1908 and Gaffke 2005"
 
 
 def mean_interval(scores: ArrayLike, *, unseen: float, level: float = 0.95) -> Interval:
-    """Bound the mean of a score that each episode has.
+    """Bound the mean of a score [N] that each episode has.
 
     The wider, at each end, of Student's interval (Biometrika 6:1-25, 1908) and Gaffke's (Math.
-    Meth. Stat. 14:451-467, 2005). Where most episodes are alike and a few are far from them, few
-    episodes often show none of these: Student's interval is then narrow, and far from the mean.
-    Gaffke's adds the worst score there may be to those that were seen and weighs all at random,
-    uniformly of the weights that add up to 1; it ends at a quantile of these means. Of zeros and
-    ones it is Clopper's and Pearson's bound. That Gaffke's misses no mean more often than it says
-    is conjectured, not proven, and only where no score is worse than ``unseen``.
+    Meth. Stat. 14:451-467, 2005). Few episodes often show none of a few that are far from the
+    others; Gaffke's adds the score ``unseen`` to those that were seen and weighs all at random,
+    uniformly of the weights that add up to 1; it ends at a quantile of these means. That it misses
+    no mean more often than it says is conjectured, and only where no score is worse than
+    ``unseen``.
 
     >>> ci = mean_interval([0.4, 0.5, 0.45, 0.5, 0.4], unseen=0)
     >>> f"{ci.estimate:.2f} [{ci.low:.2f}, {ci.high:.2f}]"
     '0.45 [0.21, 0.51]'
-
-    Parameters
-    ----------
-    scores : array [N]
-        At least two.
-    unseen : float
-        The score of a harmless episode, which may exist though none was seen. It guards the end
-        of the interval that it lies beyond. At the other end nothing is promised of episodes that
-        differ from those that were seen.
     """
     student = paired_mean_interval(scores, np.zeros(np.shape(scores)), level=level)
     tail = (1 - student.level) / 2
@@ -49,13 +39,7 @@ def mean_interval(scores: ArrayLike, *, unseen: float, level: float = 0.95) -> I
 
 
 def mean_p_value(scores: ArrayLike, *, limit: float, unseen: float) -> float:
-    """Return the one-sided p-value of a mean above a limit that goes with `mean_interval`.
-
-    The smallest alpha at which the interval of level ``1 - 2 * alpha`` lies above the limit.
-
-    >>> round(mean_p_value([0.4, 0.5, 0.45, 0.5, 0.4], limit=0.1, unseen=0), 4)
-    0.0006
-    """
+    """Return the one-sided p-value of a mean above a limit that goes with `mean_interval`."""
     student = paired_mean_p_value(scores, np.full(np.shape(scores), limit))
     return max(student, float(share_below(_knots(scores, unseen), limit)))
 
@@ -85,9 +69,8 @@ def share_below(
 ) -> NDArray[np.float64]:
     """Return the share of the randomly weighted means of rising numbers [..., K] up to one mean.
 
-    The density of these means is a B-spline (Curry and Schoenberg, J. Anal. Math. 17:71-107, 1966).
-    As de Boor evaluates one, the share of some numbers is a mean of that without the last and that
-    without the first, so that rounding loses nothing.
+    The density of these means is a B-spline (Curry and Schoenberg, J. Anal. Math. 17:71-107, 1966),
+    evaluated as de Boor does, so that rounding loses nothing.
     """
     shares = (knots <= mean).astype(np.float64)
     for width in range(1, knots.shape[-1]):

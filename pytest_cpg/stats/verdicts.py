@@ -43,15 +43,10 @@ _SEVERITY = {
 
 
 class Weighed(NamedTuple):
-    """A verdict, and which evidence it rests on.
+    """A verdict, and which evidence it rests on: one clause that fits behind "judged by".
 
-    Attributes
-    ----------
-    evidence : str
-        One clause that fits behind "judged by".
-    is_weak : bool
-        Whether the verdict rests on raw rates, and so few episodes do not rule out that they hide
-        twice the tolerance: a drop of 0.1, or an oracle that solves 0.1, at a tolerance of 0.05.
+    It is weak where it rests on raw rates, and so few episodes do not rule out that they hide twice
+    the tolerance: a drop of 0.1, or an oracle that solves 0.1, at a tolerance of 0.05.
     """
 
     verdict: Verdict
@@ -98,29 +93,20 @@ def weigh_gap(
     - MODEL BOTTLENECK: the interval lies above 0.
     - LEARNED OUTPERFORMS ORACLE: it lies below 0.
     - INCONCLUSIVE: an arm has fewer than 10 episodes.
-    - PLANNER BOTTLENECK: both raw rates are at most ``tolerance``.
+    - PLANNER BOTTLENECK: both raw rates are at most ``tolerance``, in [0, 0.5].
     - MODEL AS GOOD AS ORACLE: both raw rates are at least ``1 - tolerance``.
     - INCONCLUSIVE: otherwise.
 
-    With a margin every verdict is proven by an interval:
+    With a margin in (0, 1), the largest gap that is no loss, every verdict is proven by an
+    interval:
 
     - LEARNED OUTPERFORMS ORACLE: the interval lies below 0.
     - PLANNER BOTTLENECK: the Wilson bound above the oracle's rate is at most the margin or the
-      tolerance, whichever is larger, and the interval does not lie above the margin: losing all
-      that the oracle solves would be no loss.
+      tolerance, whichever is larger, and the interval does not lie above the margin.
     - MODEL AS GOOD AS ORACLE: the interval ends below the margin, and the Wilson bound below the
-      oracle's rate is above it, so that a model without any success would have been seen. A gap
-      that is surely above 0 and below the margin is what was allowed.
+      oracle's rate is above it, so that a model without any success would have been seen.
     - MODEL BOTTLENECK: the interval lies above 0.
     - INCONCLUSIVE: otherwise.
-
-    Parameters
-    ----------
-    oracle, learned : (successes, episodes)
-    tolerance : float
-        How near to 0 or 1 a rate counts as such, in [0, 0.5].
-    margin : float, optional
-        The largest gap that is no loss, in (0, 1).
     """
     oracle, learned = check_arm(*oracle, prefix="oracle_"), check_arm(*learned, prefix="learned_")
     edge = real_or_nan(tolerance)
@@ -161,20 +147,12 @@ def weigh_returns(
 ) -> Weighed:
     """Return the verdict on a gap of mean returns: the first of these that holds.
 
-    - MODEL AS GOOD AS ORACLE: with a margin, the interval and ``possible`` are below it, and there
-      are at least 10 starts.
+    - MODEL AS GOOD AS ORACLE: with a margin, the interval and ``possible``, the largest gap that
+      starts like none of those that were run leave open, are below it, of at least 10 starts.
     - INCONCLUSIVE: with a margin, the interval is below it, and that is all.
     - MODEL BOTTLENECK: the interval lies above 0.
     - LEARNED OUTPERFORMS ORACLE: it lies below 0.
     - INCONCLUSIVE: otherwise.
-
-    Parameters
-    ----------
-    possible : float
-        The largest gap that starts like none of those that were run leave open: an interval of
-        equal differences has no width, and knows nothing of them.
-    margin : float, optional
-        The largest gap that is no loss, above 0, in units of return.
     """
     if margin is None or not interval.high < _check_return_margin(margin):
         return _sided(interval) or Weighed(Verdict.INCONCLUSIVE, "the interval, which contains 0")
@@ -200,11 +178,7 @@ def _check_return_margin(margin: float) -> float:
 
 
 def _at_most(count: int, episodes: int, share: float) -> bool:
-    """Compare ``count / episodes`` with the fraction that ``share`` was typed as.
-
-    As floats ``1 - 0.95 <= 0.05`` is false, and so is ``3 / 20 <= 0.15`` in exact arithmetic on
-    the float 0.15. A billion tells all counts of a gate apart and undoes the rounding of ``share``.
-    """
+    """Compare ``count / episodes`` with the fraction that ``share`` was typed as."""
     return Fraction(count, episodes) <= Fraction(share).limit_denominator(10**9)
 
 
@@ -220,10 +194,7 @@ def _sided(interval: Interval) -> Weighed | None:
 def _near(
     interval: Interval, oracle: tuple[int, int], learned: tuple[int, int], edge: float
 ) -> Weighed:
-    """Rule by raw rates that are both near 0 or both near 1, and say when that is weak.
-
-    Rates that count as alike differ by up to the tolerance, so that only more can be ruled out.
-    """
+    """Rule by raw rates that are both near 0 or both near 1, and say when that is weak."""
     if min(oracle[1], learned[1]) < FEWEST_EPISODES_TO_CALL_ALIKE:
         fewest = FEWEST_EPISODES_TO_CALL_ALIKE
         return Weighed(Verdict.INCONCLUSIVE, f"nothing: below {fewest} episodes no rates are alike")

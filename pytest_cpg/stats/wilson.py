@@ -32,11 +32,8 @@ def wilson_interval(successes: int, episodes: int, *, level: float = 0.95) -> In
 def highest_rate(successes: int, episodes: int, *, level: float = 0.95) -> float:
     """Return the upper end of Clopper's and Pearson's interval (Biometrika 26:404-413, 1934).
 
-    It lies below the true rate in at most ``(1 - level) / 2`` of runs, whatever rate and number of
-    episodes; Wilson's does so in up to 17 % (docs/statistics.md).
-
-    >>> round(highest_rate(7, 50), 4)
-    0.2674
+    It lies below the true rate in at most ``(1 - level) / 2`` of runs; Wilson's does so in up to
+    17 % (docs/statistics.md).
     """
     from scipy.special import betaincinv
 
@@ -46,18 +43,7 @@ def highest_rate(successes: int, episodes: int, *, level: float = 0.95) -> float
 
 
 def wilson_episodes_above(bound: float, *, rate: float, level: float) -> int | None:
-    """Return the fewest episodes whose Wilson interval at a success rate lies above a bound.
-
-    None where the rate does not. The interval holds what a score test does not reject.
-
-    >>> wilson_episodes_above(0.3, rate=0.4, level=0.95)
-    81
-
-    Parameters
-    ----------
-    bound, rate, level : float
-        In (0, 1), in [0, 1] and in (0, 1).
-    """
+    """Return the fewest episodes whose Wilson interval at a rate lies above a bound, if any do."""
     if rate <= bound:
         return None
     z = critical_value(level)

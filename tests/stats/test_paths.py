@@ -4,13 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.paths import (
-    log_chances,
-    pair_chances,
-    paired_paths,
-    shares_of_disagreement,
-    weighted_paths,
-)
+from pytest_cpg.stats.enumeration import shares_of_disagreement
+from pytest_cpg.stats.sequential import log_chances, pair_chances, paired_paths, weighted_paths
 
 
 def multinomial(wins, losses, pairs, chances):

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.ratios import fieller_interval
-from pytest_cpg.stats.student import student_critical_value
+from pytest_cpg.stats.intervals import student_critical_value
+from pytest_cpg.stats.returns import fieller_interval
 
 PAIRS = st.lists(st.tuples(st.floats(-5, 5), st.floats(0.5, 5)), min_size=3, max_size=12)
 

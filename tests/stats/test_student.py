@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.student import student_critical_value
+from pytest_cpg.stats.intervals import student_critical_value
 
 
 def test_the_critical_value_is_the_quantile_of_scipy():

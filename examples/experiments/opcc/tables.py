@@ -8,7 +8,7 @@ from cells import BASE, BODIES, CELLS, KINDS, MAZES, SEEDS, TABLES
 from results import found
 
 from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES
-from pytest_cpg.stats.student import student_critical_value
+from pytest_cpg.stats.intervals import student_critical_value
 
 HERE = Path(__file__).parent
 PUBLISHED = json.loads((HERE / "published.json").read_text())

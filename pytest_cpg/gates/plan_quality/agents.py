@@ -22,7 +22,7 @@ from pytest_cpg.gates.plan_quality.simulator import (
 )
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.counts import check_count
-from pytest_cpg.stats.ratios import fieller_interval
+from pytest_cpg.stats.returns import fieller_interval
 
 # Of a stochastic environment: at first, and at most.
 _ROLLOUTS, _MOST_ROLLOUTS = 16, 4096

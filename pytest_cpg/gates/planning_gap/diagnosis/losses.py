@@ -18,7 +18,7 @@ from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import FIRST_RANDOM, Evidence
 from pytest_cpg.planners.objective import rate
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.student import student_critical_value
+from pytest_cpg.stats.intervals import student_critical_value
 
 LEVEL = 0.95
 # With two, Student's interval is 13 standard errors wide and tells nothing.

@@ -40,7 +40,7 @@ from pytest_cpg.gates.planning_gap.diagnosis.repairs import (
     won_back,
 )
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.ratios import fieller_interval
+from pytest_cpg.stats.returns import fieller_interval
 
 # What is right is off by so many times less than what is wrong.
 CONTRAST = 10.0

@@ -25,7 +25,7 @@ from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
     asked_model,
     centred,
 )
-from pytest_cpg.stats.ratios import fieller_interval
+from pytest_cpg.stats.returns import fieller_interval
 from pytest_cpg.world_models import BoundModel, Transitions
 
 # States that a term is fitted on and checked in, at least.

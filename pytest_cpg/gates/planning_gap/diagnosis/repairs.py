@@ -16,7 +16,7 @@ from pytest_cpg.contracts import BoolArray, FloatArray
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import FIRST_RANDOM, WINDOW, Evidence
 from pytest_cpg.gates.planning_gap.diagnosis.losses import LEVEL, Loss, judged
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.ratios import fieller_interval
+from pytest_cpg.stats.returns import fieller_interval
 
 # Of a score itself: what changes it less is rounding.
 _ROUNDING = 1e-9
