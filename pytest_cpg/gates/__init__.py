@@ -1,7 +1,7 @@
 """Gates: the questions about a world model, each a kind of its own.
 
 A kind measures, judges and fills in a card; how one is shown or asked for stands above.
-Sessions without gates load this (PYTEST_DONT_REWRITE), and no kind.
+Sessions without gates load this, and no kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Arguments: what a marker may say, as data, and how one value is read.
-
-Loaded in every session (PYTEST_DONT_REWRITE).
-"""
+"""Arguments: what a marker may say, as data, and how one value is read."""
 
 from __future__ import annotations
 

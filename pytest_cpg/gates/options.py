@@ -1,13 +1,10 @@
-"""Options: what the command line, the environment and the ini file may say, as data.
-
-Loaded in every session (PYTEST_DONT_REWRITE).
-"""
+"""Options: what the command line, the environment and the ini file may say, as data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from pytest_cpg.gates import PREFIX
 from pytest_cpg.gates.arguments import (
@@ -20,8 +17,7 @@ from pytest_cpg.gates.arguments import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option, which may be given on the command line, in the environment and the ini file.
 
     Parameters
@@ -46,11 +42,10 @@ class Option:
     default: Any
     metavar: str
     help: str
-    _: KW_ONLY
     is_for_one_gate: bool = True
     is_for_one_run: bool = False
     is_for_projects: bool = False
-    overruled: Mapping[str, str] = field(default_factory=dict)
+    overruled: Mapping[str, str] = MappingProxyType({})
 
     @property
     def flag(self) -> str:

@@ -1,8 +1,7 @@
 """Plugin: the hooks, the marker and the fixtures; whatever knows pytest.
 
 Nothing is computed here: rooms below measure, judge and render. A session without gates loads no
-numpy, scipy, torch or mujoco. This module (PYTEST_DONT_REWRITE) holds what pytest finds: the first
-hooks and the fixtures.
+numpy, scipy, torch or mujoco. This module holds what pytest finds: first hooks and fixtures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Exits: no code under test ends a session of gates as if they had passed.
-
-Loaded in every session (PYTEST_DONT_REWRITE).
-"""
+"""Exits: no code under test ends a session of gates as if they had passed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Session hooks: what is done in every session, and who looks out for its first gate.
 
-Loaded in every session (PYTEST_DONT_REWRITE); what a session with gates needs is in `gate_hooks`.
+What a session with gates needs is in `gate_hooks`.
 """
 
 from __future__ import annotations

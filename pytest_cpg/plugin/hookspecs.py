@@ -1,7 +1,4 @@
-"""Hook specs: how a conftest or a plugin contributes kinds of gate and components.
-
-Loaded in every session (PYTEST_DONT_REWRITE).
-"""
+"""Hook specs: how a conftest or a plugin contributes kinds of gate and components."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Kinds: which kinds of gate a session has, by their markers, and what it has collected of them.
 
-Loaded in every session (PYTEST_DONT_REWRITE), and loads no kind of ours.
+Every session loads this, and no kind of ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory: what pytest's cache has of the gates of earlier sessions (PYTEST_DONT_REWRITE)."""
+"""Memory: what pytest's cache has of the gates of earlier sessions."""
 
 from __future__ import annotations
 

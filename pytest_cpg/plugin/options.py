@@ -1,7 +1,4 @@
-"""Options: what may be asked of any session, whatever kinds of gate it has.
-
-Loaded in every session (PYTEST_DONT_REWRITE).
-"""
+"""Options: what may be asked of any session, whatever kinds of gate it has."""
 
 from __future__ import annotations
 

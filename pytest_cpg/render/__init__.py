@@ -1,5 +1,5 @@
 """Render: what gates found as text, Markdown, pages, annotations and films.
 
 Knows cards and the report, and no kind of gate. Nothing is measured or judged here.
-Every session loads this alone, for the names of formats (PYTEST_DONT_REWRITE).
+Every session loads this alone, for the names of formats.
 """

@@ -1,4 +1,4 @@
-"""Formats: every form of report that a session writes, in one table (PYTEST_DONT_REWRITE).
+"""Formats: every form of report that a session writes, in one table.
 
 Options, checks and files follow from a row. Its module has a function
 ``report(session, *, root, page) -> str``: ``root`` is the way from the report's folder to the root
@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.finding import Finding
     from pytest_cpg.report.session import Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class Format(NamedTuple):
     """A form of report.
 
     Attributes
