@@ -52,8 +52,8 @@ def rows_per_second(device: str, rows: int) -> float:
     model = latent.tdmpc2().to(device)
     rng = np.random.default_rng(0)
     piece = tile_of(model)
-    latents = model.encode(rng.normal(size=(piece, model.sizes.observation)))
-    plans = rng.uniform(-1, 1, size=(piece, HORIZON, model.sizes.action))
+    latents = model.encode(rng.normal(size=(piece, model.observation_size)))
+    plans = rng.uniform(-1, 1, size=(piece, HORIZON, model.action_size))
 
     def imagine() -> None:
         reached = model.rollout(latents, plans)

@@ -41,7 +41,7 @@ def throughput() -> Row:
     rng = np.random.default_rng(0)
     rows = EPISODES * CANDIDATES
     states = task.reset(np.arange(rows))
-    plans = rng.uniform(-1, 1, size=(rows, HORIZON, model.sizes.action))
+    plans = rng.uniform(-1, 1, size=(rows, HORIZON, model.action_size))
     bound = bind(model.for_task(task), task, probe_states=states[:8], probe_actions=plans[:8, 0])
 
     def loop() -> None:

@@ -52,7 +52,8 @@ def latent() -> Row:
     world = Imagination("learned", task.actions, bound)
     world.plans_for(np.arange(count), np.zeros(count, dtype=int))
     rngs = [np.random.default_rng(episode) for episode in range(count)]
-    first, action = torch.zeros(1, model.sizes.latent), torch.zeros(1, 1)
+    first = model.encode(torch.zeros(1, model.observation_size))
+    action = torch.zeros(1, 1)
     step = flops(lambda: (model.rollout(first, action[None]), model.reward(first, action)))
     value = flops(lambda: model.terminal_value(first))
 

@@ -79,7 +79,7 @@ class Both:
         )
         self.official.discount = DISCOUNT
         self.official._prev_mean = torch.nn.Buffer(torch.zeros(3, 2))
-        settings = {"action_repeat": 2, "simnorm_dim": 8, "discount": DISCOUNT}
+        settings: dict[str, Any] = {"action_repeat": 2, "simnorm_dim": 8, "discount": DISCOUNT}
         keys = ["position", "to_target", "velocity"]
         self.model = TDMPC2.of(weights, obs_keys=keys, **settings).for_task(self.task)
         probe = np.random.default_rng(0).uniform(-1, 1, (8, 2))

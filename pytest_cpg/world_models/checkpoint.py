@@ -43,11 +43,10 @@ class Checkpoint:
 
     @cached_property
     def content(self) -> Any:
-        """What `torch.save` wrote, tensors and plain containers only; None of another file."""
+        """What is in the file, tensors and plain containers only; None of a program."""
         from pytest_cpg.world_models.weights import read_content
 
-        is_of_torch = self.path.suffix != ".safetensors" and not self.is_program
-        return read_content(self.path) if is_of_torch else None
+        return None if self.is_program else read_content(self.path)
 
     @cached_property
     def weights(self) -> dict[str, Any]:
@@ -55,13 +54,9 @@ class Checkpoint:
 
         Raises WorldModelError when the file holds no named tensors.
         """
-        from pytest_cpg.world_models.weights import read_weights, weights_in
+        from pytest_cpg.world_models.weights import weights_in
 
-        if self.is_program:
-            return {}
-        if self.content is None:
-            return read_weights(self.path)
-        return weights_in(self.content, self.path)
+        return {} if self.is_program else weights_in(self.content, self.path)
 
     def refuse_settings(self) -> None:
         """Raise WorldModelError for settings: the file says all that is needed."""

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import io
+import math
 import os
 import pickle
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.machine.files import HARMLESS_BYTES, MOST_SWELLING, check_unpacked_size
+from pytest_cpg.machine.files import (
+    HARMLESS_BYTES,
+    MOST_SWELLING,
+    check_unpacked_size,
+    replace_file,
+)
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
 
 Weights: TypeAlias = dict[str, Tensor]
-Shape: TypeAlias = tuple[int, ...]
+# Some sizes may be NaN: `size_of` a tensor that is not there.
+Shape: TypeAlias = tuple[Any, ...]
 
 # Earlier ones run code of a file even where only weights are asked for (CVE-2025-32434).
 _SAFE_TORCH = (2, 6)
@@ -34,19 +41,6 @@ _LIKENESS = 0.85
 _SHOWN = 12
 
 
-def load_plain(source: str | os.PathLike[str] | bytes) -> Any:
-    """Return what `torch.save` wrote, tensors and plain containers only; all is unpickled here.
-
-    Raises ComponentError when this torch would run code of the file. Raises ValueError when the
-    file would unpack to far more than it is. Raises Exception, of any kind, when it is not such a
-    file.
-    """
-    check_torch()
-    check_unpacked_size(source)
-    opened: Any = io.BytesIO(source) if isinstance(source, bytes) else source
-    return torch.load(opened, map_location="cpu", weights_only=True)
-
-
 def check_torch() -> None:
     """Raise ComponentError for a torch that runs code of files it is to read weights of."""
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -58,93 +52,78 @@ def check_torch() -> None:
 
 
 def read_content(path: str | os.PathLike[str]) -> Any:
-    """Return what `torch.save` wrote, tensors and plain containers only.
+    """Return what `torch.save` wrote, tensors and plain containers only, or safetensors by name.
 
-    Raises WorldModelError when there is no such file, or it can only be read by running what is in
-    it.
+    Raises ComponentError for a torch that would run code of the file. Raises WorldModelError when
+    there is no such file, or it can only be read by running what is in it.
     """
     if not os.path.isfile(path):
         raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
+    if Path(path).suffix == ".safetensors":
+        return read_safetensors(path)
+    check_torch()
     try:
-        return load_plain(path)
+        check_unpacked_size(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
+        match = re.search(r"GLOBAL (\S+)", str(error))
         raise WorldModelError(
             f"{os.fspath(path)!r} holds pickled objects, and to read those is to run code of the "
             f"file. Save the weights alone: torch.save(model.state_dict(), path)."
-            f"{_named_in(error)}"
+            f"{f' It names {match[1]}.' if match else ''}"
         ) from None
-    except ComponentError:
-        raise
     # What is in a file that torch did not write may be wrong in any way.
     except Exception as error:
+        with open(path, "rb") as file:
+            first = file.read(_SHOWN)
+        why = f"it begins with {first!r}" if first else "it is empty"
+        # Of bytes that torch did not write, its other exceptions say nothing.
+        if first and isinstance(error, RuntimeError | ValueError | MemoryError) and str(error):
+            why = str(error).splitlines()[0].rstrip(".")
         raise WorldModelError(
-            f"{os.fspath(path)!r} is no file of torch.save: {_why_unread(path, error)}. Save the "
-            f"weights by torch.save(model.state_dict(), path)."
+            f"{os.fspath(path)!r} is no file of torch.save: {why}. Save the weights by "
+            f"torch.save(model.state_dict(), path)."
         ) from None
-
-
-def _why_unread(path: str | os.PathLike[str], error: Exception) -> str:
-    """Return why torch could not read a file; of bytes that it did not write it says nothing."""
-    with open(path, "rb") as file:
-        first = file.read(_SHOWN)
-    if not first:
-        return "it is empty"
-    if isinstance(error, RuntimeError | ValueError | MemoryError) and str(error):
-        return str(error).splitlines()[0].rstrip(".")
-    return f"it begins with {first!r}"
 
 
 def read_weights(path: str | os.PathLike[str]) -> Weights:
-    """Return the tensors of a state dict by name, from .safetensors or what `torch.save` wrote.
-
-    It may be an entry of a larger checkpoint, and names of compiled modules are made plain.
-    """
-    if Path(path).suffix == ".safetensors":
-        from pytest_cpg.world_models.safetensors import read_safetensors
-
-        return plain(read_safetensors(path))
+    """Return the tensors of a state dict by name, from .safetensors or what `torch.save` wrote."""
     return weights_in(read_content(path), path)
 
 
 def weights_in(content: Any, path: str | os.PathLike[str]) -> Weights:
-    """Return the tensors of a state dict that is the content of a file, or an entry of it."""
+    """Return the tensors of a state dict that is the content of a file, or an entry of it.
+
+    Names of compiled modules are made plain.
+    """
     entries = content
     while isinstance(entries, Mapping):
         inner = [entries[name] for name in _NETWORK if isinstance(entries.get(name), Mapping)]
         if not inner:
             break
         entries = inner[0]
-    weights = plain(entries) if isinstance(entries, Mapping) else {}
+    weights = {
+        str(name).replace(_COMPILED, ""): value
+        for name, value in (entries.items() if isinstance(entries, Mapping) else ())
+        if isinstance(value, Tensor)
+    }
     if not weights:
         raise WorldModelError(
             f"{os.fspath(path)!r} holds no named tensors. Save the weights by "
             f"torch.save(model.state_dict(), path)."
         )
-    _check_stored(weights, path)
-    return weights
-
-
-def _check_stored(weights: Weights, path: str | os.PathLike[str]) -> None:
-    """Raise WorldModelError for a tensor that repeats a few stored numbers without end."""
     for name, value in weights.items():
         # Sparse ones are what is stored of them.
         if value.layout != torch.strided:
             continue
+        # Others may repeat a few numbers without end.
         stored = value.untyped_storage().nbytes()
         if value.nbytes > max(HARMLESS_BYTES, MOST_SWELLING * stored):
             raise WorldModelError(
                 f"{os.fspath(path)!r}: {name} has {_shape(value)}, {value.nbytes} bytes, of "
                 f"{stored} that are stored. Save a copy of it: {name}.contiguous()."
             )
-
-
-def plain(entries: Mapping[Any, Any]) -> Weights:
-    """Return the tensors among named entries, without what torch.compile adds to the names."""
-    return {
-        str(name).replace(_COMPILED, ""): value
-        for name, value in entries.items()
-        if isinstance(value, Tensor)
-    }
+    return weights
 
 
 def part(weights: Weights, prefix: str) -> Weights:
@@ -178,38 +157,14 @@ def prefix_of(weights: Weights, names: Collection[str]) -> str | None:
             if ".".join(parts[place:]) in names:
                 counts["".join(f"{part}." for part in parts[:place])] += 1
     # Of prefixes that stand before as many, the shortest: a copy may lie beside the weights.
-    prefix, count = min(counts.items(), key=lambda one: (-one[1], len(one[0])), default=("", 0))
+    prefix, count = min(counts.items(), key=lambda item: (-item[1], len(item[0])), default=("", 0))
     return prefix if 2 * count > len(names) else None
 
 
-def refuse_prefix(prefix: str | None, *, model: str) -> None:
-    """Raise WorldModelError where something stands before the names of a layout."""
-    if prefix:
-        raise WorldModelError(
-            f"the names of {model} begin with {prefix!r}{_PARALLEL * prefix.startswith('module.')} "
-            f"in this file, and should not. Save the weights of what is inside, by their own "
-            f"names: torch.save(network.{prefix}state_dict(), path)."
-        )
-
-
-def size(
-    weights: Weights,
-    name: str,
-    axis: int,
-    *,
-    names: Collection[str],
-    model: str,
-    version: str,
-    ignored: tuple[str, ...] = (),
-) -> int:
-    """Return one size of one tensor, from which other shapes follow; see `check`."""
-    if name in weights and weights[name].ndim >= -axis:
-        return int(weights[name].shape[axis])
-    problems = _problems(weights, dict.fromkeys(names), ignored)
-    if name in weights:
-        shape = list(weights[name].shape)
-        problems.insert(0, f"{name}: shape {shape}, expected {-axis} axes or more")
-    raise _mismatch(problems, model=model, version=version)
+def size_of(weights: Weights, name: str, axis: int) -> Any:
+    """Return one size of a tensor; NaN where the file has none, and so is all that follows."""
+    shape = weights[name].shape if name in weights else ()
+    return int(shape[axis]) if len(shape) >= -axis else math.nan
 
 
 def check(
@@ -224,48 +179,54 @@ def check(
 
     Parameters
     ----------
+    layout : mapping
+        Names to shapes; NaN stands for a size that is not known.
     model, version : str
         Whose layout it is, and which of its versions the file looks like.
     ignored : tuple of str
         Prefixes of keys that may be there and are not used.
     """
     problems = _problems(weights, layout, ignored)
-    if problems:
-        prefix = prefix_of(weights, layout)
-        if prefix and set(weights) == {prefix + name for name in layout}:
-            refuse_prefix(prefix, model=model)
-        raise _mismatch(problems, model=model, version=version)
+    if not problems:
+        return
+    prefix = prefix_of(weights, layout)
+    if prefix:
+        raise WorldModelError(
+            f"the names of {model} begin with {prefix!r}{_PARALLEL * prefix.startswith('module.')} "
+            f"in this file, and should not. Save the weights of what is inside, by their own "
+            f"names: torch.save(network.{prefix}state_dict(), path)."
+        )
+    more = len(problems) - _NAMED
+    lines = [*problems[:_NAMED], *[f"and {more} more"] * (more > 0)]
+    listed = "\n".join(f"  {line}" for line in lines)
+    raise WorldModelError(
+        f"these are not the weights of {model}; they look like {version}.\n{listed}\n"
+        f"Load the network by your own code, and return it from a learned_dynamics fixture."
+    )
 
 
-def _named_in(error: pickle.UnpicklingError) -> str:
-    """Return a sentence that names what torch found in a pickle; empty where it does not say."""
-    match = re.search(r"GLOBAL (\S+)", str(error))
-    return f" It names {match[1]}." if match else ""
-
-
-def _problems(
-    weights: Weights, layout: Mapping[str, Shape | None], ignored: tuple[str, ...]
-) -> list[str]:
-    """Return a line for each key that is not as a layout has it; None is a shape not known yet."""
+def _problems(weights: Weights, layout: Mapping[str, Shape], ignored: tuple[str, ...]) -> list[str]:
+    """Return a line for each key that is not as a layout has it."""
     others = [name for name in weights if name not in layout and not name.startswith(ignored)]
     # What is missing usually stands there under another name.
     absent = [name for name in layout if name not in weights]
     close = {other: get_close_matches(other, absent, n=1, cutoff=_LIKENESS) for other in others}
-    likely = {other: names[0] for other, names in close.items() if names}
-    meant = {name: other for other, name in likely.items()}
+    meant = {names[0]: other for other, names in close.items() if names}
     missing, misshaped = [], []
     for name, shape in layout.items():
-        wanted = "" if shape is None else f", expected {list(shape)}"
+        sizes = ", ".join("any" if math.isnan(size) else str(size) for size in shape)
         if name not in weights:
+            wanted = "" if "any" in sizes else f", expected [{sizes}]"
             other = meant.get(name)
             there = f"; is {other!r}, {_shape(weights[other])}, meant to be it?" if other else ""
             missing.append(f"{name}: missing{wanted}{there}")
-        elif shape is not None and tuple(weights[name].shape) != shape:
-            misshaped.append(f"{name}: {_shape(weights[name])}{wanted}")
+            continue
+        actual = weights[name].shape
+        pairs = zip(actual, shape, strict=False)
+        if len(actual) != len(shape) or any(a != b and not math.isnan(b) for a, b in pairs):
+            misshaped.append(f"{name}: {_shape(weights[name])}, expected [{sizes}]")
     unknown = [
-        f"{name}: {_shape(weights[name])}, not in this layout"
-        for name in others
-        if name not in likely
+        f"{name}: {_shape(weights[name])}, not in this layout" for name in others if not close[name]
     ]
     return [*missing, *misshaped, *unknown]
 
@@ -274,11 +235,43 @@ def _shape(tensor: Tensor) -> str:
     return f"shape {list(tensor.shape)}"
 
 
-def _mismatch(problems: Sequence[str], *, model: str, version: str) -> WorldModelError:
-    more = len(problems) - _NAMED
-    listed = [*problems[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
-    lines = "\n".join(f"  {line}" for line in listed)
-    return WorldModelError(
-        f"these are not the weights of {model}; they look like {version}.\n{lines}\n"
-        f"Load the network by your own code, and return it from a learned_dynamics fixture."
-    )
+def _library() -> Any:
+    try:
+        import safetensors.torch
+    except ModuleNotFoundError as error:
+        if error.name != "safetensors":
+            raise
+        raise ComponentError(
+            'reading .safetensors needs safetensors: pip install "pytest-cpg[safetensors]"'
+        ) from error
+    return safetensors
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
+    library = _library()
+    try:
+        with library.safe_open(os.fspath(path), framework="pt") as opened:
+            yield opened
+    except (OSError, library.SafetensorError) as error:
+        raise WorldModelError(f"{os.fspath(path)!r} is no .safetensors file: {error}") from None
+
+
+def read_safetensors(path: str | os.PathLike[str]) -> Weights:
+    """Return the tensors of a .safetensors file by name; WorldModelError for another file."""
+    with _opened(path) as opened:
+        return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the texts by name that a .safetensors file has beside its tensors."""
+    with _opened(path) as opened:
+        return dict(opened.metadata() or {})
+
+
+def write_safetensors(
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Write tensors by name, and texts about them, to a file that nobody ever sees a part of."""
+    owned = {name: value.contiguous() for name, value in tensors.items()}
+    replace_file(Path(path), _library().torch.save(owned, metadata=dict(metadata)))

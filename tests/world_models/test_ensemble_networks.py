@@ -21,7 +21,7 @@ from pytest_cpg.world_models import (
 from pytest_cpg.world_models.checkpoints import readers
 from pytest_cpg.world_models.ensembles.networks import fitted
 from pytest_cpg.world_models.mlp import float32
-from pytest_cpg.world_models.safetensors import read_metadata, read_safetensors, write_safetensors
+from pytest_cpg.world_models.weights import read_metadata, read_safetensors, write_safetensors
 
 RNG = np.random.default_rng(0)
 COUNT = 600

@@ -11,9 +11,7 @@ from official_weights import dreamer, tdmpc2
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models.checkpoints import dreamer as dreamer_module
 from pytest_cpg.world_models.checkpoints import readers
-from pytest_cpg.world_models.checkpoints import tdmpc2 as tdmpc2_module
 from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
 from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
 from pytest_cpg.world_models.weights import read_weights
@@ -66,7 +64,7 @@ def test_an_official_checkpoint_is_known_by_its_names_and_completed_by_the_file_
     (tmp_path / "model.toml").write_text(SETTINGS)
     model = readers.load(file, maze())
     assert isinstance(model, TDMPC2)
-    assert (model.discount, model.conditions.obs_keys) == (0.99, ("position",))
+    assert (model.discount, model.obs_keys) == (0.99, ("position",))
     assert readers.load(file, discount=0.9).discount == 0.9
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(WorldModelError, match=r"two side files, model\.toml and model\.json"):
@@ -110,13 +108,14 @@ def test_the_observation_keys_of_a_task_may_be_given_as_they_are():
     keys = {"position": 1, "velocity": 1}
     weights = tdmpc2(observation=2, action=2, bins=11)
     model = TDMPC2.of(weights, obs_keys=keys, action_repeat=1, simnorm_dim=8, discount=0.99)
-    assert model.conditions.obs_keys == ("position", "velocity")
+    assert model.obs_keys == ("position", "velocity")
 
 
 def test_every_setting_of_an_official_checkpoint_has_an_example():
-    for module, takes in ((tdmpc2_module, TDMPC2.__init__), (dreamer_module, DreamerV3.__init__)):
-        named = [p.name for p in signature(takes).parameters.values() if p.kind is p.KEYWORD_ONLY]
-        assert sorted(named) == sorted([*module.NEEDED, *module.OTHERS])
+    for model in (TDMPC2, DreamerV3):
+        parameters = signature(model.__init__).parameters.values()
+        named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        assert sorted(named) == sorted([*model.NEEDED, *model.OTHERS])
 
 
 def test_a_misspelt_name_is_shown_beside_the_one_it_is_meant_to_be(tmp_path):

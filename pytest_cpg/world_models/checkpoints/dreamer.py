@@ -7,11 +7,13 @@ pass on weights made for the purpose; not tested on published weights.
 
 from __future__ import annotations
 
-import os
+import math
+import re
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import ClassVar
 
-from pytest_cpg.contracts import Task, WorldModelError
+from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.world_models.binding.tensors import (
     Tensor,
     expected,
@@ -21,24 +23,20 @@ from pytest_cpg.world_models.binding.tensors import (
     torch,
 )
 from pytest_cpg.world_models.checkpoint import Checkpoint
-from pytest_cpg.world_models.checkpoints.dreamer_layout import (
-    DECODED,
-    actor,
-    checked,
-    is_dreamer,
-    world_model,
-)
 from pytest_cpg.world_models.checkpoints.training_conditions import (
-    Conditions,
+    ACTION_BOUNDS,
+    Official,
     keys_of,
-    official,
-    require,
+    linear_of,
 )
 from pytest_cpg.world_models.weights import (
+    Shape,
     Weights,
+    check,
     in_one_type,
     part,
-    read_weights,
+    prefix_of,
+    size_of,
 )
 
 # Of every layer norm in the port.
@@ -49,27 +47,20 @@ _LIMIT = 20.0
 _UPDATE_BIAS = -1.0
 # Of the actor: least and largest deviation, and what its sigmoid begins from.
 _DEVIATIONS, _DEVIATION_BIAS = (0.1, 1.0), 2.0
-NEEDED = {
-    "action_repeat": "2  # control steps per action; dmc_proprio of the port: 2",
-    "discount": "0.997  # the port's default",
-}
-OTHERS = {
-    "obs_keys": '["orientations", "velocity"]  # which the file says itself',
-    "classes": "32  # of each stochastic group; the port's default",
-    "action_low": "-1.0  # least of every action, in the units of training",
-    "action_high": "1.0  # largest of every action, in the units of training",
-}
+_DECODED = "heads.decoder._mlp.mean_layer."
+# Whether an episode goes on, which plans are not rated by.
+_UNUSED = ("heads.cont.",)
 
 
 def read(checkpoint: Checkpoint) -> DreamerV3 | None:
     """Return the network of a file that has most of its weights; None of another file."""
-    if not is_dreamer(checkpoint.weights):
+    own = _world_model(checkpoint.weights)
+    if prefix_of(checkpoint.weights, _layout(own)) is None:
         return None
-    model: DreamerV3 = official(checkpoint, DreamerV3, NEEDED, OTHERS)
-    return model
+    return DreamerV3.of(checkpoint.weights, task=checkpoint.task, **checkpoint.settings)
 
 
-class DreamerV3(torch.nn.Module):
+class DreamerV3(Official):
     """A recurrent state-space model that plans are imagined in.
 
     A latent [Z] is the recurrent state and the class of each stochastic group, always the most
@@ -83,7 +74,15 @@ class DreamerV3(torch.nn.Module):
         Classes of each stochastic group; the port has as many groups as classes, 32.
     """
 
-    columns: Tensor
+    NEEDED: ClassVar = {
+        "action_repeat": "2  # control steps per action; dmc_proprio of the port: 2",
+        "discount": "0.997  # the port's default",
+    }
+    OTHERS: ClassVar = {
+        **ACTION_BOUNDS,
+        "obs_keys": '["orientations", "velocity"]  # which the file says itself',
+        "classes": "32  # of each stochastic group; the port's default",
+    }
     bins: Tensor
     # See `is_thread_safe`.
     thread_safe = True
@@ -99,103 +98,89 @@ class DreamerV3(torch.nn.Module):
         action_low: float = -1.0,
         action_high: float = 1.0,
     ) -> None:
-        super().__init__()
-        tensors = in_one_type(world_model(weights))
-        self.sizes, observed = checked(tensors, classes)
-        keys = tuple(observed) if obs_keys is None else keys_of(obs_keys)
-        if keys != tuple(observed):
+        tensors = in_one_type(_checked(_world_model(weights)))
+        observed = _decoded_keys(tensors)
+        if obs_keys is not None and list(keys_of(obs_keys)) != observed:
             raise WorldModelError(
-                f"obs_keys={list(keys)}, and the checkpoint reads {list(observed)} in this order. "
-                f"Leave obs_keys out: this file says it."
+                f"obs_keys={list(keys_of(obs_keys))}, and the checkpoint reads {observed} in this "
+                f"order. Leave obs_keys out: this file says it."
             )
-        self.observed, self.discount = observed, discount
-        self.conditions = Conditions(
-            obs_keys=keys,
+        super().__init__(
+            obs_keys=observed,
             action_repeat=action_repeat,
             action_low=action_low,
             action_high=action_high,
         )
+        self.discount = discount
+        features = tensors["heads.reward.layers.Reward_linear0.weight"].shape[1]
+        statistics = len(tensors["dynamics._obs_stat_layer.bias"])
+        self._recurrent = tensors["dynamics.W"].shape[1]
+        stochastic = features - self._recurrent
+        # A Gaussian has a mean and a deviation for each number that is read of it.
+        is_gaussian = statistics == 2 * stochastic
+        if not is_gaussian and (classes < 1 or statistics % classes):
+            raise WorldModelError(
+                f"classes={classes!r} does not divide the {statistics} logits of the stochastic "
+                f"part. The port's setting is 32."
+            )
+        self._classes = 0 if is_gaussian else classes
+        self._groups = stochastic // max(1, self._classes)
+        self.observation_size = tensors["encoder._mlp.layers.Encoder_linear0.weight"].shape[1]
+        self.action_size = tensors["dynamics._img_in_layers.0.weight"].shape[1] - stochastic
         self._start = torch.nn.Parameter(tensors["dynamics.W"])
-        self._encoder = _stack(part(tensors, "encoder._mlp.layers."), "Encoder")
+        self._encoder = _stack(tensors, "encoder._mlp.layers.Encoder")
         self._joint = _normed(tensors, "dynamics._img_in_layers.0", "dynamics._img_in_layers.1")
         cell = "dynamics._cell.layers.GRU_"
         self._cell = _normed(tensors, f"{cell}linear", f"{cell}norm", is_active=False)
         self._prior = torch.nn.Sequential(
             _normed(tensors, "dynamics._img_out_layers.0", "dynamics._img_out_layers.1"),
-            _linear(tensors, "dynamics._imgs_stat_layer"),
+            linear_of(part(tensors, "dynamics._imgs_stat_layer.")),
         )
         self._posterior = torch.nn.Sequential(
             _normed(tensors, "dynamics._obs_out_layers.0", "dynamics._obs_out_layers.1"),
-            _linear(tensors, "dynamics._obs_stat_layer"),
+            linear_of(part(tensors, "dynamics._obs_stat_layer.")),
         )
         self._reward = torch.nn.Sequential(
-            _stack(part(tensors, "heads.reward.layers."), "Reward"),
-            _linear(tensors, "heads.reward.mean_layer"),
+            _stack(tensors, "heads.reward.layers.Reward"),
+            linear_of(part(tensors, "heads.reward.mean_layer.")),
         )
-        self._decoder = _stack(part(tensors, "heads.decoder._mlp.layers."), "Decoder")
-        self._decoded = torch.nn.ModuleList(_linear(tensors, f"{DECODED}{key}") for key in observed)
-        acting = in_one_type(actor(weights))
-        if acting:
-            self._actor = torch.nn.ModuleList(
-                (
-                    _stack(part(acting, "layers."), "Actor"),
-                    _linear(acting, "mean_layer"),
-                    _linear(acting, "std_layer"),
-                )
-            )
+        self._decoder = _stack(tensors, "heads.decoder._mlp.layers.Decoder")
+        self._decoded = torch.nn.ModuleList(
+            linear_of(part(tensors, f"{_DECODED}{key}.")) for key in observed
+        )
+        acting = in_one_type(part(weights, "_task_behavior.actor."))
+        # An actor of other than continuous actions has no deviation.
+        if {"mean_layer.weight", "std_layer.weight"} <= acting.keys():
+            heads = (linear_of(part(acting, f"{name}_layer.")) for name in ("mean", "std"))
+            self._actor = torch.nn.ModuleList((_stack(acting, "layers.Actor"), *heads))
         else:
             # What a model does not have is None.
             self.__dict__["policy"] = None
         bins = tensors["heads.reward.mean_layer.bias"]
         self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, len(bins), dtype=bins.dtype))
-        self.register_buffer("columns", torch.arange(self.sizes.observation))
+        self.register_buffer("columns", torch.arange(self.observation_size))
         self.eval().requires_grad_(requires_grad=False)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], **settings: Any) -> DreamerV3:
-        """Read a checkpoint of the port; ``action_repeat`` and ``discount`` must be given.
-
-        Raises WorldModelError, naming missing settings, and keys and shapes that are not the
-        port's.
-        """
-        return cls.of(read_weights(path), **settings)
-
-    @classmethod
-    def of(cls, weights: Weights, **settings: Any) -> DreamerV3:
-        """Return a network of weights that are read already; settings as for `load`."""
-        require(settings, NEEDED, OTHERS, model="DreamerV3")
-        return cls(weights, **settings)
-
-    def for_task(self, task: Task) -> DreamerV3:
-        """Return this model, reading the task's observations in its own order.
-
-        Raises WorldModelError when it was trained on something else than this task offers.
-        """
-        sizes = (self.sizes.observation, self.sizes.action)
-        order = self.conditions.order(task, model="DreamerV3", sizes=sizes)
-        self.columns.copy_(torch.tensor(order))
-        return self
 
     @on_arrays
     def encode(self, observations: Tensor) -> Tensor:
         """Map an episode's first observations [B, O] to latents [B, Z]."""
         recurrent = torch.tanh(self._start).expand(len(observations), -1)
         classes = self._likeliest(self._prior(recurrent))
-        still = observations.new_zeros(len(observations), self.sizes.action)
+        still = observations.new_zeros(len(observations), self.action_size)
         return self._observed(recurrent, classes, still, observations)
 
     @on_arrays
     def update(self, latents: Tensor, actions: Tensor, observations: Tensor) -> Tensor:
         """Map latents [B, Z], actions [B, A] and the observations after them [B, O] to latents."""
         recurrent, classes = self._split(latents)
-        return self._observed(recurrent, classes, self.conditions.scaled(actions), observations)
+        return self._observed(recurrent, classes, self.scaled(actions), observations)
 
     @on_arrays
     def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
         recurrent, classes = self._split(latents)
         imagined = []
-        for action in self.conditions.scaled(actions).unbind(dim=1):
+        for action in self.scaled(actions).unbind(dim=1):
             recurrent = self._next(recurrent, classes, action)
             classes = self._likeliest(self._prior(recurrent))
             imagined.append(self._packed(recurrent, classes))
@@ -214,7 +199,7 @@ class DreamerV3(torch.nn.Module):
         low, high = _DEVIATIONS
         deviation = low + (high - low) * torch.sigmoid(spread(inner) + _DEVIATION_BIAS)
         acted = torch.tanh(mean(inner)) + deviation * noise
-        return self.conditions.unscaled(acted.clamp(-1, 1))
+        return self.unscaled(acted.clamp(-1, 1))
 
     @on_arrays
     def decode(self, latents: Tensor) -> Tensor:
@@ -244,24 +229,24 @@ class DreamerV3(torch.nn.Module):
         return torch.cat([recurrent, classes.to(recurrent.dtype)], dim=-1)
 
     def _split(self, latents: Tensor) -> tuple[Tensor, Tensor]:
-        recurrent = latents[..., : self.sizes.recurrent]
-        drawn = latents[..., self.sizes.recurrent :]
-        return recurrent, drawn.round().long() if self.sizes.classes else drawn
+        recurrent = latents[..., : self._recurrent]
+        drawn = latents[..., self._recurrent :]
+        return recurrent, drawn.round().long() if self._classes else drawn
 
     def _features(self, recurrent: Tensor, classes: Tensor) -> Tensor:
         return torch.cat([self._one_hot(classes), recurrent], dim=-1)
 
     def _one_hot(self, classes: Tensor) -> Tensor:
-        if not self.sizes.classes:
+        if not self._classes:
             return classes
-        hot = torch.nn.functional.one_hot(classes, self.sizes.classes)
+        hot = torch.nn.functional.one_hot(classes, self._classes)
         return hot.flatten(-2).to(self._start.dtype)
 
     def _likeliest(self, logits: Tensor) -> Tensor:
         """Return the most likely class of each group [..., G], or a Gaussian's means."""
-        if not self.sizes.classes:
-            return logits[..., : self.sizes.groups]
-        shape = (*logits.shape[:-1], self.sizes.groups, self.sizes.classes)
+        if not self._classes:
+            return logits[..., : self._groups]
+        shape = (*logits.shape[:-1], self._groups, self._classes)
         return logits.reshape(shape).argmax(dim=-1)
 
 
@@ -280,19 +265,88 @@ class _Normed(torch.nn.Module):
         return functional.silu(normed) if self._is_active else normed
 
 
-def _linear(own: Weights, name: str) -> torch.nn.Linear:
-    weight = own[f"{name}.weight"]
-    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
-    linear.load_state_dict(part(own, f"{name}."))
-    return linear
-
-
-def _normed(own: Weights, linear: str, norm: str, *, is_active: bool = True) -> _Normed:
-    tensors = (own[f"{linear}.weight"], own[f"{norm}.weight"], own[f"{norm}.bias"])
+def _normed(weights: Weights, linear: str, norm: str, *, is_active: bool = True) -> _Normed:
+    tensors = (weights[f"{linear}.weight"], weights[f"{norm}.weight"], weights[f"{norm}.bias"])
     return _Normed(*tensors, is_active=is_active)
 
 
-def _stack(own: Weights, name: str) -> torch.nn.Sequential:
-    count = sum(key.endswith(".weight") and f"{name}_linear" in key for key in own)
-    layers = (_normed(own, f"{name}_linear{i}", f"{name}_norm{i}") for i in range(count))
+def _stack(weights: Weights, name: str) -> torch.nn.Sequential:
+    count = sum(key.startswith(f"{name}_linear") and key.endswith(".weight") for key in weights)
+    layers = (_normed(weights, f"{name}_linear{i}", f"{name}_norm{i}") for i in range(count))
     return torch.nn.Sequential(*layers)
+
+
+def _world_model(weights: Weights) -> Weights:
+    """Return the world model's weights; the copies that behaviours hold of it are left out."""
+    return part(weights, "_wm.") or weights
+
+
+def _decoded_keys(weights: Weights) -> list[str]:
+    """Return the observations by name, in the file's order, in which the encoder joins them."""
+    names = part(weights, _DECODED)
+    return [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
+
+
+def _layout(weights: Weights) -> dict[str, Shape]:
+    """Return every name in use with its shape, as the sizes follow from the weights."""
+    size = partial(size_of, weights)
+    recurrent, statistics = size("dynamics.W", -1), size("dynamics._obs_stat_layer.weight", -2)
+    stochastic = size("heads.reward.layers.Reward_linear0.weight", -1) - recurrent
+    if not math.isnan(stochastic) and statistics != 2 * stochastic:
+        stochastic = statistics
+    features, inputs = stochastic + recurrent, size("dynamics._img_in_layers.0.weight", -1)
+    hidden = size("dynamics._img_in_layers.0.weight", -2)
+    normed, widths = [], {}
+    for name, first in (
+        ("encoder._mlp.layers.Encoder", size("encoder._mlp.layers.Encoder_linear0.weight", -1)),
+        ("heads.decoder._mlp.layers.Decoder", features),
+        ("heads.reward.layers.Reward", features),
+    ):
+        pattern = rf"{re.escape(name)}_(?:linear|norm)(\d+)\."
+        numbers = [int(match[1]) for key in weights if (match := re.match(pattern, key))]
+        width = widths[name] = size(f"{name}_linear0.weight", -2)
+        normed += [
+            (f"{name}_linear{i}", f"{name}_norm{i}", width if i else first, width)
+            for i in range(max(numbers, default=0) + 1)
+        ]
+    encoded, decoded, rewarded = widths.values()
+    cell = "dynamics._cell.layers.GRU_"
+    normed.append((f"{cell}linear", f"{cell}norm", hidden + recurrent, 3 * recurrent))
+    for name, before in (
+        ("img_in", inputs),
+        ("img_out", recurrent),
+        ("obs_out", recurrent + encoded),
+    ):
+        layers = f"dynamics._{name}_layers"
+        normed.append((f"{layers}.0", f"{layers}.1", before, hidden))
+    layout: dict[str, Shape] = {"dynamics.W": (1, recurrent)}
+    for linear, norm, before, after in normed:
+        layout |= {f"{linear}.weight": (after, before)}
+        layout |= {f"{norm}.{name}": (after,) for name in ("weight", "bias")}
+    for name, before, after in (
+        ("dynamics._imgs_stat_layer", hidden, statistics),
+        ("dynamics._obs_stat_layer", hidden, statistics),
+        ("heads.reward.mean_layer", rewarded, size("heads.reward.mean_layer.weight", -2)),
+        *(
+            (f"{_DECODED}{key}", decoded, size(f"{_DECODED}{key}.weight", -2))
+            for key in _decoded_keys(weights)
+        ),
+    ):
+        layout |= {f"{name}.weight": (after, before), f"{name}.bias": (after,)}
+    return layout
+
+
+def _checked(weights: Weights) -> Weights:
+    """Return the weights in use, once all are right."""
+    if any(name.startswith("encoder._cnn.") for name in weights):
+        raise WorldModelError("this DreamerV3 reads pixels. Only state observations are read.")
+    layout, model = _layout(weights), "a DreamerV3 on state observations"
+    check(weights, layout, model=model, version="NM512/dreamerv3-torch", ignored=_UNUSED)
+    read = weights["encoder._mlp.layers.Encoder_linear0.weight"].shape[1]
+    observed = {key: len(weights[f"{_DECODED}{key}.bias"]) for key in _decoded_keys(weights)}
+    if sum(observed.values()) != read:
+        raise WorldModelError(
+            f"the encoder reads {read} numbers, and the decoder gives {observed}: only models that "
+            f"decode all they read can be told what they read."
+        )
+    return {name: weights[name] for name in layout}

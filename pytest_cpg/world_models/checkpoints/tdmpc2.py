@@ -2,53 +2,65 @@
 
 The networks of the official checkpoints on state observations, in torch alone. Compared
 with an independent forward pass on weights made for the purpose; not tested on published weights.
+Layers are linear, most of them followed by a layer norm (`ln`); the tensors of the Q ensemble carry
+its members on a first axis.
 """
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from itertools import pairwise
+from typing import ClassVar, Self
 
 from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.world_models.binding.mish import mish
 from pytest_cpg.world_models.binding.tensors import Tensor, expected, on_arrays, symexp, torch
 from pytest_cpg.world_models.checkpoint import Checkpoint
-from pytest_cpg.world_models.checkpoints.tdmpc2_layout import canonical, is_tdmpc2, narrowed
 from pytest_cpg.world_models.checkpoints.training_conditions import (
-    Conditions,
-    keys_of,
-    official,
-    require,
+    ACTION_BOUNDS,
+    Official,
+    linear_of,
 )
-from pytest_cpg.world_models.weights import Weights, in_one_type, part, read_weights
-
-NEEDED = {
-    "obs_keys": '["orientations", "velocity"]  # in the order of training',
-    "action_repeat": "2  # control steps per action; official training on DeepMind Control: 2",
-    "simnorm_dim": "8  # width of a simplex; the official setting is 8",
-    "discount": "0.99  # official: 0.99 for episodes of 500 actions",
-}
-OTHERS = {
-    "action_low": "-1.0  # least of every action, in the units of training",
-    "action_high": "1.0  # largest of every action, in the units of training",
-    "task_index": "4  # the task's place among those of a multi-task training, from 0",
-}
+from pytest_cpg.world_models.weights import (
+    Shape,
+    Weights,
+    check,
+    in_one_type,
+    part,
+    prefix_of,
+    size_of,
+)
 
 _MANY_ACTIONS = 20
 # The outermost bins of reward and value, on the symlog scale.
 _LIMIT = 10.0
+_TASKS, _MASKS = "_task_emb.weight", "_action_masks"
+_NAMES = ("weight", "bias", "ln.weight", "ln.bias")
+# Their last layer is linear alone.
+_HEADS = ("_reward", "_pi", "_Qs.params")
+# Copies of the ensemble, the policy's buffers, and the head of episodic tasks.
+_UNUSED = (
+    "_detach_Qs",
+    "_target_Qs",
+    "_Qs.module.",
+    "log_std_min",
+    "log_std_dif",
+    "_termination.",
+    _MASKS,
+)
 
 
 def read(checkpoint: Checkpoint) -> TDMPC2 | None:
     """Return the network of a file that has most of its weights; None of another file."""
-    if not is_tdmpc2(checkpoint.weights):
+    renamed = _renamed(checkpoint.weights)
+    if prefix_of(renamed, _layout(renamed)) is None:
         return None
-    model: TDMPC2 = official(checkpoint, TDMPC2, NEEDED, OTHERS)
-    return model
+    return TDMPC2.of(checkpoint.weights, task=checkpoint.task, **checkpoint.settings)
 
 
-class TDMPC2(torch.nn.Module):
+class TDMPC2(Official):
     """A TD-MPC2 network that plans are imagined in.
 
     Parameters
@@ -69,7 +81,16 @@ class TDMPC2(torch.nn.Module):
         Of weights of many tasks, which one.
     """
 
-    columns: Tensor
+    NEEDED: ClassVar = {
+        "obs_keys": '["orientations", "velocity"]  # in the order of training',
+        "action_repeat": "2  # control steps per action; official training on DeepMind Control: 2",
+        "simnorm_dim": "8  # width of a simplex; the official setting is 8",
+        "discount": "0.99  # official: 0.99 for episodes of 500 actions",
+    }
+    OTHERS: ClassVar = {
+        **ACTION_BOUNDS,
+        "task_index": "4  # the task's place among those of a multi-task training, from 0",
+    }
     bins: Tensor
     # See `is_thread_safe`.
     thread_safe = True
@@ -86,91 +107,65 @@ class TDMPC2(torch.nn.Module):
         action_high: float = 1.0,
         task_index: int | None = None,
     ) -> None:
-        super().__init__()
-        self.conditions = Conditions(
-            obs_keys=keys_of(obs_keys),
+        super().__init__(
+            obs_keys=obs_keys,
             action_repeat=action_repeat,
             action_low=action_low,
             action_high=action_high,
         )
-        found, self.sizes = canonical(weights, task_index)
-        own = in_one_type(found)
-        self._padded = own if self.sizes.tasks else {}
-        self._knows_actions = "_action_masks" in weights
-        if simnorm_dim < 1 or self.sizes.latent % simnorm_dim:
+        tensors = in_one_type(_of_task(_checked(weights), task_index))
+        latent = len(tensors["_dynamics.2.bias"])
+        if simnorm_dim < 1 or latent % simnorm_dim:
             raise WorldModelError(
-                f"simnorm_dim={simnorm_dim!r} does not divide the latent's {self.sizes.latent} "
-                f"numbers. The official setting is 8."
+                f"simnorm_dim={simnorm_dim!r} does not divide the latent's {latent} numbers. The "
+                f"official setting is 8."
             )
         if not 0 < discount <= 1:
             raise WorldModelError(f"discount: need a number in (0, 1], got {discount!r}")
         self.discount, self._simplex = discount, simnorm_dim
+        # Files of before October 2024 lack masks: a task's actions are the first ones.
+        self._knows_actions = task_index is None or _MASKS in weights
+        if task_index is not None and self._knows_actions:
+            tensors = _narrowed(tensors, action=int(weights[_MASKS][task_index].sum()))
+        self._padded = {} if task_index is None else tensors
+        self._build(tensors)
         # As the official code does for large action spaces.
-        more = {"iterations": 8} if self.sizes.action >= _MANY_ACTIONS else {}
+        more = {"iterations": 8} if self.action_size >= _MANY_ACTIONS else {}
         self.trained_planner = {"name": "tdmpc2", **more}
-        self._build(own)
-        kind = own["_reward.0.weight"].dtype
         # Of the policy's deviation, on the log scale; files of before October 2024 lack them.
         self.log_low, self.log_range = (
             float(weights.get(name, official))
             for name, official in (("log_std_min", -10.0), ("log_std_dif", 12.0))
         )
-        self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, self.sizes.bins, dtype=kind))
-        self.register_buffer("columns", torch.arange(self.sizes.observation))
-        self.eval().requires_grad_(requires_grad=False)
+        head = tensors["_reward.2.bias"]
+        self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, len(head), dtype=head.dtype))
 
-    def _build(self, own: Weights) -> None:
-        simplex = self._simplex
-        self._encoder = _network(part(own, "_encoder.state."), simplex=simplex)
-        self._dynamics = _network(part(own, "_dynamics."), simplex=simplex)
-        self._reward = _network(part(own, "_reward."))
-        self._policy = _network(part(own, "_pi."))
-        ensemble = part(own, "_Qs.params.")
+    def _build(self, tensors: Weights) -> None:
+        self.observation_size = tensors["_encoder.state.0.weight"].shape[1]
+        self.action_size = len(tensors["_pi.2.bias"]) // 2
+        self._encoder = _network(part(tensors, "_encoder.state."), simplex=self._simplex)
+        self._dynamics = _network(part(tensors, "_dynamics."), simplex=self._simplex)
+        self._reward = _network(part(tensors, "_reward."))
+        self._policy = _network(part(tensors, "_pi."))
+        ensemble = part(tensors, "_Qs.params.")
         self._values = torch.nn.ModuleList(
             _network({name: value[member] for name, value in ensemble.items()})
-            for member in range(self.sizes.members)
+            for member in range(len(ensemble["0.weight"]))
         )
+        self.register_buffer("columns", torch.arange(self.observation_size))
+        self.eval().requires_grad_(requires_grad=False)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], **settings: Any) -> TDMPC2:
-        """Read an official checkpoint; settings are the other parameters of the class.
-
-        Raises WorldModelError, naming missing settings, and keys and shapes that are not TD-MPC2's.
-        """
-        return cls.of(read_weights(path), **settings)
-
-    @classmethod
-    def of(cls, weights: Weights, **settings: Any) -> TDMPC2:
-        """Return a network of weights that are read already; settings as for `load`."""
-        require(settings, NEEDED, OTHERS, model="TDMPC2")
-        return cls(weights, **settings)
-
-    def for_task(self, task: Task) -> TDMPC2:
+    def for_task(self, task: Task) -> Self:
         """Return this model, reading the task's observations in its own order.
 
-        Raises WorldModelError when it was trained on something else than this task offers.
+        Of several tasks a smaller one has neither the inputs nor the actions that are padding.
         """
         if self._padded:
-            self._narrow(task)
-        sizes = (self.sizes.observation, self.sizes.action)
-        order = self.conditions.order(task, model="TDMPC2", sizes=sizes)
-        self.columns.copy_(torch.tensor(order))
-        return self
-
-    def _narrow(self, task: Task) -> None:
-        """Leave out the inputs and actions that a smaller task of several does not have."""
-        tensors, self.sizes = narrowed(
-            self._padded,
-            self.sizes,
-            observation=min(task.observation_size, self.sizes.observation),
-            action=self.sizes.action
-            if self._knows_actions
-            else min(task.actions.size, self.sizes.action),
-        )
-        self._padded = {}
-        self._build(tensors)
-        self.columns = torch.arange(self.sizes.observation)
-        self.eval().requires_grad_(requires_grad=False)
+            actions = self.action_size if self._knows_actions else task.actions.size
+            tensors = _narrowed(self._padded, task.observation_size, actions)
+            self._padded = {}
+            self._build(tensors)
+        return super().for_task(task)
 
     @on_arrays
     def encode(self, observations: Tensor) -> Tensor:
@@ -182,7 +177,7 @@ class TDMPC2(torch.nn.Module):
     def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
         imagined = []
-        for action in self.conditions.scaled(actions).unbind(dim=1):
+        for action in self.scaled(actions).unbind(dim=1):
             latents = self._dynamics(torch.cat([latents, action], dim=-1))
             imagined.append(latents)
         return torch.stack(imagined, dim=1)
@@ -190,7 +185,7 @@ class TDMPC2(torch.nn.Module):
     @on_arrays
     def reward(self, latents: Tensor, actions: Tensor) -> Tensor:
         """Predict the reward [...] of actions [..., A] taken in latents [..., Z]."""
-        joint = torch.cat([latents, self.conditions.scaled(actions)], dim=-1)
+        joint = torch.cat([latents, self.scaled(actions)], dim=-1)
         if joint.ndim == 3 and joint.device.type == "cpu":
             # What one step computes stays in the processor's cache; all steps at once do not.
             steps = [self._scalar(self._reward(rows)) for rows in joint.unbind(dim=1)]
@@ -202,7 +197,7 @@ class TDMPC2(torch.nn.Module):
         """Map latents [B, Z] and standard normal noise [B, A] to the policy's actions [B, A]."""
         mean, spread = self._policy(latents).chunk(2, dim=-1)
         deviation = torch.exp(self.log_low + self.log_range * (torch.tanh(spread) + 1) / 2)
-        return self.conditions.unscaled(torch.tanh(mean + deviation * noise))
+        return self.unscaled(torch.tanh(mean + deviation * noise))
 
     @on_arrays
     def terminal_value(self, latents: Tensor) -> Tensor:
@@ -216,7 +211,7 @@ class TDMPC2(torch.nn.Module):
 
     def _scalar(self, logits: Tensor) -> Tensor:
         """Return what a head [B, bins] predicts [B]."""
-        return expected(logits, self.bins) if self.sizes.bins > 1 else symexp(logits[..., 0])
+        return expected(logits, self.bins) if len(self.bins) > 1 else symexp(logits[..., 0])
 
 
 class _Layer(torch.nn.Module):
@@ -224,7 +219,7 @@ class _Layer(torch.nn.Module):
 
     def __init__(self, weights: Weights, *, simplex: int) -> None:
         super().__init__()
-        tensors = [weights[name] for name in ("weight", "bias", "ln.weight", "ln.bias")]
+        tensors = [weights[name] for name in _NAMES]
         if simplex:
             # First members of all simplices first: softmax is 10 times faster across than along
             # such short axes.
@@ -246,15 +241,125 @@ class _Layer(torch.nn.Module):
 
 def _network(weights: Weights, *, simplex: int = 0) -> torch.nn.Sequential:
     """Return the layers that weights are numbered by; a layer without a norm is linear alone."""
-    count = 1 + max(int(name.partition(".")[0]) for name in weights)
+    count = _depth(weights)
     layers: list[torch.nn.Module] = []
     for index in range(count):
         tensors = part(weights, f"{index}.")
         if "ln.weight" in tensors:
             layers.append(_Layer(tensors, simplex=simplex if index == count - 1 else 0))
-            continue
-        weight = tensors["weight"]
-        linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
-        linear.load_state_dict(tensors)
-        layers.append(linear)
+        else:
+            layers.append(linear_of(tensors))
     return torch.nn.Sequential(*layers)
+
+
+def _depth(weights: Weights) -> int:
+    """Return how many layers there are, of weights numbered by them; 1 of none."""
+    numbers = (name.partition(".")[0] for name in weights)
+    return 1 + max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+def _renamed(weights: Weights) -> Weights:
+    """Return weights by their present names; those of the ensemble used to be numbered."""
+    renamed = {}
+    for name, value in weights.items():
+        if numbered := re.fullmatch(r"_Qs\.params\.(\d+)", name):
+            layer, tensor = divmod(int(numbered[1]), len(_NAMES))
+            name = f"_Qs.params.{layer}.{_NAMES[tensor]}"
+        renamed[name] = value
+    return renamed
+
+
+def _layout(weights: Weights) -> dict[str, Shape]:
+    """Return every name in use with its shape, as the sizes follow from the weights."""
+    size, is_multitask = partial(size_of, weights), _TASKS in weights
+    task = size(_TASKS, -1) if is_multitask else 0
+    latent, hidden = size("_dynamics.2.weight", -2), size("_dynamics.0.weight", -2)
+    bins, action = size("_reward.2.weight", -2), size("_pi.2.weight", -2) // 2
+    joint = latent + task + action
+    inner = range(_depth(part(weights, "_encoder.state.")) - 1)
+    encoder = [size(f"_encoder.state.{layer}.weight", -2) for layer in inner]
+    widths = {
+        "_encoder.state": (size("_encoder.state.0.weight", -1), *encoder, latent),
+        "_dynamics": (joint, hidden, hidden, latent),
+        "_reward": (joint, hidden, hidden, bins),
+        "_pi": (latent + task, hidden, hidden, 2 * action),
+        "_Qs.params": (joint, hidden, hidden, bins),
+    }
+    layout = {_TASKS: (size(_TASKS, -2), task)} if is_multitask else {}
+    for network, sizes in widths.items():
+        members = [size("_Qs.params.0.weight", -3)] * (network == "_Qs.params")
+        for layer, (before, after) in enumerate(pairwise(sizes)):
+            is_plain = network in _HEADS and layer == len(sizes) - 2
+            for name in _NAMES[:2] if is_plain else _NAMES:
+                shape = (after, before) if name == "weight" else (after,)
+                layout[f"{network}.{layer}.{name}"] = (*members, *shape)
+    return layout
+
+
+def _checked(weights: Weights) -> Weights:
+    """Return the weights in use by their present names, or raise WorldModelError."""
+    pixels = [name for name in weights if name.startswith("_encoder.rgb.")]
+    if pixels:
+        raise WorldModelError(
+            f"this TD-MPC2 reads pixels ({pixels[0]} has shape {list(weights[pixels[0]].shape)}). "
+            f"Only checkpoints on state observations are read."
+        )
+    version = "no known layout of the Q ensemble"
+    if any(re.fullmatch(r"_Qs\.params\.\d+", name) for name in weights):
+        version = "the layout of before October 2024, whose Q ensemble is numbered (functorch)"
+    elif any(name.startswith("_detach_Qs.") for name in weights):
+        version = (
+            "the layout of December 2024, with copies of the Q ensemble's modules (tensordict)"
+        )
+    elif any(re.match(r"_Qs\.params\.\d+\.", name) for name in weights):
+        version = "the current layout (tensordict)"
+    renamed = _renamed(weights)
+    layout, model = _layout(renamed), "a TD-MPC2 on state observations"
+    check(renamed, layout, model=model, version=version, ignored=_UNUSED)
+    return {name: renamed[name] for name in layout}
+
+
+def _of_task(weights: Weights, index: int | None) -> Weights:
+    """Return the weights of one task of several, still padded: its embedding is part of biases."""
+    embeddings = weights.get(_TASKS)
+    if embeddings is None:
+        if index is not None:
+            raise WorldModelError(
+                f"task_index = {index!r}: this TD-MPC2 was trained on a single task. Leave it out."
+            )
+        return weights
+    if index is None or not 0 <= index < len(embeddings):
+        got = "" if index is None else f", got {index!r}"
+        raise WorldModelError(
+            f"this TD-MPC2 was trained on {len(embeddings)} tasks. Write task_index = 4 for the "
+            f"fifth of them{got}: 0 to {len(embeddings) - 1}, in the order of training. In the "
+            f"official mt30 and mt80 cheetah-run is 3, reacher-easy 4, acrobot-swingup 6, "
+            f"pendulum-swingup 7, cartpole-swingup 10 and cup-catch 12."
+        )
+    # As torch's embedding with max_norm=1 does.
+    row = embeddings[index] / max(1.0, float(embeddings[index].norm()))
+    tensors = {name: value for name, value in weights.items() if name != _TASKS}
+    for network in ("_encoder.state", "_dynamics", "_reward", "_pi", "_Qs.params"):
+        weight, bias = tensors[f"{network}.0.weight"], tensors[f"{network}.0.bias"]
+        before = len(tensors["_dynamics.2.bias"])
+        if network == "_encoder.state":
+            before = weight.shape[-1] - len(row)
+        after = before + len(row)
+        tensors[f"{network}.0.bias"] = bias + weight[..., before:after] @ row
+        tensors[f"{network}.0.weight"] = torch.cat(
+            [weight[..., :before], weight[..., after:]], dim=-1
+        )
+    return tensors
+
+
+def _narrowed(weights: Weights, observation: int | None = None, action: int = 0) -> Weights:
+    """Return weights for so many observations and actions at most, the first ones."""
+    latent, tensors = len(weights["_dynamics.2.bias"]), dict(weights)
+    most = len(weights["_pi.2.bias"]) // 2
+    action = min(action, most)
+    tensors["_encoder.state.0.weight"] = tensors["_encoder.state.0.weight"][:, :observation]
+    for name in ("_dynamics.0.weight", "_reward.0.weight", "_Qs.params.0.weight"):
+        tensors[name] = tensors[name][..., : latent + action]
+    for name in ("_pi.2.weight", "_pi.2.bias"):
+        tensors[name] = tensors[name][[*range(action), *range(most, most + action)]]
+    return tensors

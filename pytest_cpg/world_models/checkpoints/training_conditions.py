@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,16 +15,23 @@ from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import ActionRepeat, ObservationKeys
-from pytest_cpg.world_models.binding.tensors import Tensor
-from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.binding.tensors import Tensor, torch
+from pytest_cpg.world_models.weights import Weights, read_weights
+
+# What to type for the bounds of every official model's actions.
+ACTION_BOUNDS = {
+    "action_low": "-1.0  # least of every action, in the units of training",
+    "action_high": "1.0  # largest of every action, in the units of training",
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """Under what a model was trained.
+class Official(torch.nn.Module):
+    """A network on state observations that was trained by others' code.
 
     Attributes
     ----------
+    NEEDED, OTHERS : mapping
+        What to type for each setting, by its name; that of others is known without.
     obs_keys : tuple of str
         Names of the observations, in the order in which the network reads them.
     action_repeat : int
@@ -33,18 +40,103 @@ class Conditions:
         Bounds of every action in the units of training.
     """
 
-    obs_keys: tuple[str, ...]
-    action_repeat: int
-    action_low: float = -1.0
-    action_high: float = 1.0
+    NEEDED: ClassVar[Mapping[str, str]]
+    OTHERS: ClassVar[Mapping[str, str]]
+    columns: Tensor
+    observation_size: int
+    action_size: int
 
-    def __post_init__(self) -> None:
-        repeat = self.action_repeat
-        if isinstance(repeat, bool) or not isinstance(repeat, int | np.integer) or repeat < 1:
+    def __init__(
+        self,
+        *,
+        obs_keys: Sequence[str] | str,
+        action_repeat: int,
+        action_low: float,
+        action_high: float,
+    ) -> None:
+        super().__init__()
+        if isinstance(action_repeat, bool) or action_repeat < 1:
             raise WorldModelError(
                 f"action_repeat: need the control steps that an action was held for, 1 or more, "
-                f"got {repeat!r}"
+                f"got {action_repeat!r}"
             )
+        self.obs_keys = keys_of(obs_keys)
+        self.action_repeat, self.action_low, self.action_high = (
+            action_repeat,
+            action_low,
+            action_high,
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **settings: Any) -> Self:
+        """Read an official checkpoint; settings are the other parameters of the class.
+
+        Raises WorldModelError, naming settings that are missing, and keys and shapes that are not
+        those of the official code.
+        """
+        return cls.of(read_weights(path), **settings)
+
+    @classmethod
+    def of(cls, weights: Weights, *, task: Task | None = None, **settings: Any) -> Self:
+        """Return a network of weights that are read already; settings as for `load`."""
+        examples, model = {**cls.NEEDED, **cls.OTHERS}, cls.__name__
+        keys = _keys_of(task)
+        if keys and "obs_keys" in cls.NEEDED:
+            of_task = f"# of {task.name}; in the order of training"  # type: ignore[union-attr]
+            examples["obs_keys"] = f"{json.dumps([*keys])}  {of_task}"
+        for name, value in settings.items():
+            if name not in examples:
+                others = {"rate_by", "planner"} - {name}
+                fix = did_you_mean(name, [*examples, *others])
+                raise WorldModelError(f"{model} has no setting {name}. {fix}")
+            if value is not None and not _suits(value, examples[name]):
+                raise WorldModelError(f"{name}: got {value!r}. Write {name} = {examples[name]}")
+        missing = [name for name in cls.NEEDED if settings.get(name) is None]
+        if missing:
+            lines = "\n".join(f"    {name} = {examples[name]}" for name in missing)
+            raise WorldModelError(
+                f"the weights of a {model} do not say {', '.join(missing)}. Write a .toml file of "
+                f"the same name beside them, for example\n{lines}\nor give them to "
+                f"{model}.load(path, {missing[0]}=...)."
+            )
+        make: Any = cls
+        network: Self = make(weights, **settings)
+        return network
+
+    def for_task(self, task: Task) -> Self:
+        """Return this model, reading the task's observations in its own order.
+
+        Raises WorldModelError when it was trained on something else than this task offers.
+        """
+        model, sizes = type(self).__name__, (self.observation_size, self.action_size)
+        of_task = (task.observation_size, task.actions.size)
+        if of_task != sizes:
+            raise WorldModelError(
+                f"this {model} reads observations of size {sizes[0]} and actions of size "
+                f"{sizes[1]}, and {task.name!r} has sizes {of_task[0]} and {of_task[1]}: it was "
+                f"trained on another task."
+            )
+        _check_repeat(self.action_repeat, task, model)
+        low, high = task.actions.low, task.actions.high
+        if (low < self.action_low).any() or (high > self.action_high).any():
+            raise WorldModelError(
+                f"this {model} was trained on actions from {self.action_low:g} to "
+                f"{self.action_high:g}, and those of {task.name!r} go from {low.min():g} to "
+                f"{high.max():g}. Give action_low= and action_high= as they were in training."
+            )
+        # A task that names its observations lets their order be checked.
+        offered = _keys_of(task)
+        if offered and sorted(offered) != sorted(self.obs_keys):
+            raise WorldModelError(
+                f"this {model} reads obs_keys={list(self.obs_keys)}, and {task.name!r} observes "
+                f"{list(offered)}. Name them as the task does, in the order of training."
+            )
+        ends = dict(zip(offered, np.cumsum([*offered.values()]).tolist(), strict=True))
+        columns = [
+            n for k in self.obs_keys if offered for n in range(ends[k] - offered[k], ends[k])
+        ]
+        self.columns.copy_(torch.tensor(columns or range(sizes[0])))
+        return self
 
     def scaled(self, actions: Tensor) -> Tensor:
         """Return actions [..., A] on the scale from -1 to 1."""
@@ -56,59 +148,11 @@ class Conditions:
         low, high = self.action_low, self.action_high
         return low + (actions + 1) * ((high - low) / 2)
 
-    def order(self, task: Task, *, model: str, sizes: tuple[int, int]) -> tuple[int, ...]:
-        """Return which column of the task's observations each of the network's inputs is, [O].
-
-        Raises WorldModelError when the model was trained on something else than this task offers.
-
-        Parameters
-        ----------
-        sizes : (int, int)
-            Numbers in one observation and in one action of the network.
-        """
-        of_task = (task.observation_size, task.actions.size)
-        if of_task != sizes:
-            raise WorldModelError(
-                f"this {model} reads observations of size {sizes[0]} and actions of size "
-                f"{sizes[1]}, and {task.name!r} has sizes {of_task[0]} and {of_task[1]}: it was "
-                f"trained on another task."
-            )
-        _check_repeat(self.action_repeat, task, model)
-        self._check_actions(task, model)
-        # A task that names its observations lets their order be checked.
-        offered = _keys_of(task)
-        return self._columns(offered, task, model) if offered else tuple(range(of_task[0]))
-
-    def _check_actions(self, task: Task, model: str) -> None:
-        low, high = task.actions.low, task.actions.high
-        if (low < self.action_low).any() or (high > self.action_high).any():
-            raise WorldModelError(
-                f"this {model} was trained on actions from {self.action_low:g} to "
-                f"{self.action_high:g}, and those of {task.name!r} go from {low.min():g} to "
-                f"{high.max():g}. Give action_low= and action_high= as they were in training."
-            )
-
-    def _columns(self, offered: Mapping[str, int], task: Task, model: str) -> tuple[int, ...]:
-        if sorted(offered) != sorted(self.obs_keys):
-            raise WorldModelError(
-                f"this {model} reads obs_keys={list(self.obs_keys)}, and {task.name!r} observes "
-                f"{list(offered)}. Name them as the task does, in the order of training."
-            )
-        ends = np.cumsum(list(offered.values()))
-        at = {
-            name: range(end - size, end)
-            for (name, size), end in zip(offered.items(), ends.tolist(), strict=True)
-        }
-        return tuple(column for name in self.obs_keys for column in at[name])
-
 
 def check_same(settings: Mapping[str, Any], task: Task, *, model: str) -> None:
     """Raise WorldModelError unless a task is as a network reads it that reorders nothing.
 
-    Parameters
-    ----------
-    settings : mapping
-        The ``action_repeat`` and ``obs_keys`` of training, as far as they are known.
+    Settings may have the ``action_repeat`` and ``obs_keys`` of training.
     """
     if "action_repeat" in settings:
         _check_repeat(settings["action_repeat"], task, model)
@@ -129,7 +173,7 @@ def check_same(settings: Mapping[str, Any], task: Task, *, model: str) -> None:
         )
 
 
-def _keys_of(task: Task) -> Mapping[str, int]:
+def _keys_of(task: Task | None) -> Mapping[str, int]:
     return task.observation_keys if has(task, ObservationKeys) else {}
 
 
@@ -143,66 +187,13 @@ def _check_repeat(trained: Any, task: Task, model: str) -> None:
         )
 
 
-def check_known(settings: Iterable[str], known: Iterable[str], *, model: str) -> None:
-    """Raise WorldModelError for a setting that changes nothing in a model."""
-    known = list(known)
-    for name in settings:
-        if name not in known:
-            raise WorldModelError(f"{model} has no setting {name}. {did_you_mean(name, known)}")
-
-
-def require(
-    settings: Mapping[str, Any], needed: Mapping[str, str], others: Mapping[str, str], *, model: str
-) -> None:
-    """Raise WorldModelError unless all needed settings are given, and all that are given suit.
-
-    Parameters
-    ----------
-    needed, others : mapping
-        What to type for each setting, by its name; that of others is known without.
-    """
-    check_known(settings, [*needed, *others], model=model)
-    for name, value in settings.items():
-        example = needed.get(name) or others[name]
-        if value is not None and not _suits(value, tomllib.loads(f"example = {example}")):
-            raise WorldModelError(f"{name}: got {value!r}. Write {name} = {example}")
-    missing = [name for name in needed if settings.get(name) is None]
-    if missing:
-        lines = "\n".join(f"    {name} = {needed[name]}" for name in missing)
-        raise WorldModelError(
-            f"the weights of a {model} do not say {', '.join(missing)}. Write a .toml file of the "
-            f"same name beside them, for example\n{lines}\nor give them to "
-            f"{model}.load(path, {missing[0]}=...)."
-        )
-
-
-def official(
-    checkpoint: Checkpoint, kind: Any, needed: Mapping[str, str], others: Mapping[str, str]
-) -> Any:
-    """Return a network of official weights, whose settings are named if any is missing."""
-    settings, names = checkpoint.settings, [*needed, *others]
-    check_known(settings, [*names, "rate_by", "planner"], model=kind.__name__)
-    if checkpoint.task is not None:
-        read = {name: settings[name] for name in names if name in settings}
-        require(read, _examples_of(checkpoint.task, needed), others, model=kind.__name__)
-    return kind.of(checkpoint.weights, **settings)
-
-
-def _examples_of(task: Task, needed: Mapping[str, str]) -> dict[str, str]:
-    """Return what to type for each setting that is needed, as far as this task says it."""
-    keys = json.dumps([*_keys_of(task)])
-    example = f"{keys}  # of {task.name}; in the order of training"
-    return {**needed, **({"obs_keys": example} if keys != "[]" and "obs_keys" in needed else {})}
-
-
-def _suits(value: Any, said: Mapping[str, Any]) -> bool:
+def _suits(value: Any, toml: str) -> bool:
     """Say whether a setting is of the kind of its example."""
-    example = said["example"]
+    example = tomllib.loads(f"example = {toml}")["example"]
     if isinstance(example, list):
-        names = [value] if isinstance(value, str) else value
         # A task's own `observation_keys` are a mapping, in their order.
-        is_list = isinstance(names, Sequence | Mapping)
-        return is_list and all(isinstance(name, str) for name in names)
+        names = [value] if isinstance(value, str) else value
+        return isinstance(names, Sequence | Mapping) and all(isinstance(n, str) for n in names)
     kind = Integral if isinstance(example, int) else Real
     return isinstance(value, kind) and not isinstance(value, bool)
 
@@ -210,3 +201,11 @@ def _suits(value: Any, said: Mapping[str, Any]) -> bool:
 def keys_of(given: Sequence[str] | str) -> tuple[str, ...]:
     """Return names of observations; one alone may be given as it is."""
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def linear_of(weights: Weights) -> torch.nn.Linear:
+    """Return the linear layer of a weight and a bias."""
+    weight = weights["weight"]
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
+    linear.load_state_dict(weights)
+    return linear

@@ -26,12 +26,12 @@ from pytest_cpg.world_models.ensembles.networks import (
 )
 from pytest_cpg.world_models.ensembles.rollout import ClipBounds
 from pytest_cpg.world_models.mlp import Scaling, float32
-from pytest_cpg.world_models.safetensors import (
+from pytest_cpg.world_models.weights import (
+    check,
     read_metadata,
     read_safetensors,
     write_safetensors,
 )
-from pytest_cpg.world_models.weights import check
 
 FORMAT = "pytest-cpg ensemble 1"
 # What earlier versions went on training from.
