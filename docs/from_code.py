@@ -85,7 +85,7 @@ def _task_page(name: str, *, has_strip: bool) -> Iterator[str]:
             "One episode, from left to right: the planner of the preset with the true dynamics.",
             "",
         ]
-    lines, _ = command.run(argparse.Namespace(name=name, plugins=[]))
+    lines, _ = command.tasks(argparse.Namespace(name=name, plugins=[]))
     yield from ["What it observes and does, set as its preset has it:", "", "```text"]
     yield from [*lines, "```"]
 

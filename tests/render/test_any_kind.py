@@ -11,7 +11,7 @@ from pytest_cpg import evaluate
 from pytest_cpg.gates.arguments import REQUIRED, Argument, name
 from pytest_cpg.gates.card import Card, Figure, Note, Row, Ruling, Severity, Table
 from pytest_cpg.gates.kind import ForecastLine, MaxVerdict
-from pytest_cpg.render.command.show import lines_of
+from pytest_cpg.render.command.reports import lines_of
 from pytest_cpg.render.github import annotations
 from pytest_cpg.render.html_page import html_page
 from pytest_cpg.render.line import forecast_table

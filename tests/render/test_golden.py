@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from golden import SESSIONS, recorded
 
-from pytest_cpg.render.command.show import lines_of
+from pytest_cpg.render.command.reports import lines_of
 from pytest_cpg.render.formats import FORMATS, Format, is_free, lacking, write_reports
 from pytest_cpg.render.github import annotations
 from pytest_cpg.render.html_page import html_page

@@ -1,6 +1,8 @@
 """Command: pytest-cpg, which works on files that sessions have written, and runs no gate.
 
-A subcommand is a module here, and a row of `_COMMANDS`. None imports pytest.
+A subcommand is a row of `_COMMANDS`, and two functions of a module here: ``declare_NAME`` adds its
+arguments to a parser, and ``NAME`` returns the lines to print and the exit code. None imports
+pytest.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from pytest_cpg.gates.notation import visible
 
 # By name: the module, and what it does in one line.
 _COMMANDS = {
-    "show": ("show", "print a report as the terminal did"),
-    "compare": ("compare", "say what became of each gate between two reports"),
-    "history": ("history", "show the trend of each gate over the sessions of a project"),
-    "html": ("page", "write the page of a report"),
-    "accept": ("accept", "put the results of a report into the baseline"),
-    "init": ("init", "write a gate, a model, a workflow and settings that run at once"),
+    "show": ("reports", "print a report as the terminal did"),
+    "compare": ("changes", "say what became of each gate between two reports"),
+    "history": ("changes", "show the trend of each gate over the sessions of a project"),
+    "html": ("reports", "write the page of a report"),
+    "accept": ("reports", "put the results of a report into the baseline"),
+    "init": ("project", "write a gate, a model, a workflow and settings that run at once"),
     "tasks": ("tasks", "list tasks, or say what one observes and how it is solved"),
 }
 _EXIT_CODES = (
@@ -33,8 +35,6 @@ _EXIT_CODES = (
 )
 # The exit code where a file or an argument cannot be used.
 UNUSABLE = 2
-# As shells have it after Ctrl-C.
-INTERRUPTED = 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -52,14 +52,15 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         arguments = _parse(sys.argv[1:] if given is None else given)
         module = import_module(f"{__name__}.{_COMMANDS[arguments.command][0]}")
-        lines, code = module.run(arguments)
+        lines, code = getattr(module, arguments.command)(arguments)
         _write("".join(f"{line}\n" for line in lines))
     except CpgError as error:
         sys.stderr.write(visible(f"pytest-cpg {arguments.command}: {error}\n"))
         return UNUSABLE
     except KeyboardInterrupt:
         sys.stderr.write("pytest-cpg: interrupted. Every file is as it was, or complete.\n")
-        return INTERRUPTED
+        # As shells have it.
+        return 130
     return int(code)
 
 
@@ -78,9 +79,9 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in _COMMANDS.items():
         # Only the one that is asked for is loaded.
-        own = commands.add_parser(name, help=text, description=f"{text.capitalize()}.")
+        command = commands.add_parser(name, help=text, description=f"{text.capitalize()}.")
         if name in given[:1]:
-            import_module(f"{__name__}.{module}").declare(own)
+            getattr(import_module(f"{__name__}.{module}"), f"declare_{name}")(command)
     if given and not given[0].startswith("-") and given[0] not in _COMMANDS:
         parser.error(f"no command named {given[0]!r}. {did_you_mean(given[0], _COMMANDS)}")
     return parser.parse_args(given)

@@ -1,22 +1,41 @@
-"""Project: the root directory that pytest would find from here, and its settings."""
+"""Project: the root that pytest would find from here, its settings, its plugins, and a new one."""
 
 from __future__ import annotations
 
+import argparse
 import configparser
 import os
+import shlex
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
-from pytest_cpg.gates import BASELINE, HISTORY, PREFIX
-from pytest_cpg.machine.files import FileError
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.gates import BASELINE, GATES, HISTORY, PREFIX
+from pytest_cpg.gates.answer import fault_of
+from pytest_cpg.machine.files import FileError, write_text
+from pytest_cpg.report.ledger import Kinds
 
 # Where pytest looks for its settings, in its order, and in which part of a file. The first four are
 # taken without any.
 _OWN = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 _PROJECT = "pyproject.toml"
+# What `init` writes.
+_FILES = {
+    "tests/world_model/conftest.py": "the model: put yours here",
+    "tests/world_model/test_planning_gap.py": "the gate",
+    ".github/workflows/world-model.yml": "the job; make it a required check",
+}
+_INI = "pytest.ini"
+_NEEDED = ("dm_control", "torch", "jinja2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +79,9 @@ def project_here() -> Project:
     here = Path.cwd()
     above = (here, *here.parents)
     for folder in above:
-        found = project_in(folder)
-        if found.settings_file:
-            return found
+        project = _project_in(folder)
+        if project.settings_file:
+            return project
     for name in (_PROJECT, "setup.py"):
         for folder in above:
             if (folder / name).is_file():
@@ -70,11 +89,8 @@ def project_here() -> Project:
     return Project(root=here)
 
 
-def project_in(folder: Path) -> Project:
-    """Return the project of this folder, with pytest's settings where it has some.
-
-    Raises FileError for settings that cannot be read.
-    """
+def _project_in(folder: Path) -> Project:
+    """Return the project of this folder, with pytest's settings where it has some."""
     for name in (*_OWN, _PROJECT, "tox.ini", "setup.cfg"):
         path = folder / name
         try:
@@ -88,17 +104,135 @@ def project_in(folder: Path) -> Project:
 
 def _settings_in(path: Path) -> Mapping[str, Any] | None:
     """Return the settings of pytest in a file; None where it has none."""
-    nothing: dict[str, Any] | None = {} if path.name in _OWN else None
+    nothing: Mapping[str, Any] | None = {} if path.name in _OWN else None
     text = path.read_text(encoding="utf-8")
-    if path.suffix == ".toml":
-        tables: dict[str, Any] = tomllib.loads(text)
-        if path.name == _PROJECT:
-            table = tables.get("tool", {}).get("pytest", {})
-            found: dict[str, Any] | None = table.get("ini_options", table or nothing)
-        else:
-            found = tables.get("pytest", nothing)
-        return found
-    parsed = configparser.RawConfigParser(strict=False)
-    parsed.read_string(text)
-    section = "tool:pytest" if path.suffix == ".cfg" else "pytest"
-    return dict(parsed[section]) if parsed.has_section(section) else nothing
+    if path.suffix != ".toml":
+        parsed = configparser.RawConfigParser(strict=False)
+        parsed.read_string(text)
+        section = "tool:pytest" if path.suffix == ".cfg" else "pytest"
+        return dict(parsed[section]) if parsed.has_section(section) else nothing
+    tables: dict[str, Any] = tomllib.loads(text)
+    if path.name != _PROJECT:
+        settings: Mapping[str, Any] | None = tables.get("pytest", nothing)
+    else:
+        table = tables.get("tool", {}).get("pytest", {})
+        settings = table.get("ini_options", table or nothing)
+    return settings
+
+
+def declare_plugins(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that names whoever contributes kinds of gate or tasks."""
+    parser.add_argument(
+        "-p",
+        dest="plugins",
+        metavar="PLUGIN",
+        action="append",
+        default=[],
+        help="module, or path of a conftest.py, whose hooks contribute kinds of gate or tasks",
+    )
+
+
+def kinds_of(arguments: argparse.Namespace) -> Kinds:
+    """Return the kinds of gate by their markers: ours, and those that plugins bring."""
+    return {**GATES, **from_hook("pytest_cpg_gates", arguments)}
+
+
+def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what the named plugins contribute by one of our hooks.
+
+    Raises CpgError naming the plugin when it cannot be imported, or its hook raises.
+    """
+    contributed: dict[str, Any] = {}
+    if arguments.plugins:
+        _refuse_success()
+    for name in arguments.plugins:
+        try:
+            contributed |= getattr(_loaded(name), hook, dict)() or {}
+        # A user's code may raise anything, and an exit would say that all is well.
+        except (Exception, SystemExit) as error:
+            raise fault_of(f"-p {name}", error) from error
+    return contributed
+
+
+@cache
+def _refuse_success() -> None:
+    """Have ``os._exit(0)`` raise in this process for good: libraries also call it at exit."""
+    end, process = os._exit, os.getpid()
+
+    def exit_unless_success(status: int) -> NoReturn:
+        if status & 0xFF or os.getpid() != process:
+            end(status)
+        raise SystemExit("os._exit(0) would have ended the command as if all were well")
+
+    # `os` has it from the module of the system.
+    for module in (os, sys.modules[os.name]):
+        vars(module)["_exit"] = exit_unless_success
+
+
+def _loaded(name: str) -> ModuleType:
+    if not name.endswith(".py"):
+        sys.path.insert(0, str(Path.cwd()))
+        return import_module(name)
+    path = Path(name).resolve()
+    # As pytest does for a conftest.py without an __init__.py beside it.
+    sys.path.insert(0, str(path.parent))
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise CpgError(f"there is no file {name}")
+    module = module_from_spec(spec)
+    # A dataclass whose annotations are strings looks for its module there.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def declare_init(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description = (
+        "Write a gate on reacher-easy, an example of a model, a GitHub workflow and pytest.ini. "
+        "No file is ever replaced."
+    )
+    parser.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        default=Path(),
+        help="top of the repository (default: here)",
+    )
+
+
+def init(arguments: argparse.Namespace) -> tuple[list[str], int]:
+    """Write the files of a repository whose gate runs at once, to put one's own model into."""
+    folder: Path = arguments.folder
+    # Those that a pytest.ini would hide.
+    settings = _project_in(folder).settings_file
+    wanted = {**_FILES, **({} if settings else {_INI: "the plugin is required"})}
+    for name in wanted:
+        is_inside = Path(os.path.realpath(folder / name)).is_relative_to(os.path.realpath(folder))
+        if os.path.lexists(folder / name) or not is_inside:
+            why = "is there already" if is_inside else "is behind a link out of this folder"
+            raise FileError(
+                f"{folder / name} {why}, and no file is replaced. Type: pytest-cpg init "
+                f"FOLDER, and take from FOLDER what you need"
+            )
+    for name in wanted:
+        source = files(__package__) / "repository" / f"{Path(name).name}.txt"
+        write_text(folder / name, source.read_text(encoding="utf-8"), what="the file")
+    widest = max(map(len, wanted))
+    lines = ["written:", *(f"  {name:{widest}s}  {what}" for name, what in wanted.items())]
+    if settings:
+        name = '["pytest-cpg"]' if settings.endswith(".toml") else "pytest-cpg"
+        lines.append(f"{settings} has pytest's settings: add required_plugins = {name} there")
+    return [*lines, "", *_next(folder)], 0
+
+
+def _next(folder: Path) -> Iterator[str]:
+    yield "Type next:"
+    if folder != Path():
+        yield f"  cd {shlex.quote(str(folder))}"
+    if not all(map(find_spec, _NEEDED)):
+        yield '  pip install "pytest-cpg[control,torch,html]"'
+    yield "  pytest                                 # trains the example, and judges it"
+    yield "  pytest-cpg tasks                       # other tasks, and what they observe"
+    yield "Once your model is in, commit it, and accept what it does as the baseline:"
+    yield f"  pytest --cpg-update-baseline && git add {BASELINE}"

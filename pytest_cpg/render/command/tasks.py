@@ -13,7 +13,7 @@ from pytest_cpg.contracts.task import ObservationKeys, Observed, RewardThreshold
 from pytest_cpg.gates.presets import PRESET, PRESETS
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.render.command import width
-from pytest_cpg.render.command.contributed import declare_plugins, from_hook
+from pytest_cpg.render.command.project import declare_plugins, from_hook
 from pytest_cpg.render.line import listed, padded, wrapped
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.prefixes import PREFIXES, named_task
@@ -32,17 +32,21 @@ _CONFTEST = "conftest.py"
 _MOST_ACTIONS = 9
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
+def declare_tasks(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("name", nargs="?", help="a task, as a marker names it; without it, a list")
     declare_plugins(parser)
 
 
-def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
-    """Return the lines to print, and the exit code."""
+def tasks(arguments: argparse.Namespace) -> tuple[list[str], int]:
+    """Return which tasks there are, or what one observes and how it is solved."""
     tasks = {**TASKS, **from_hook("pytest_cpg_tasks", arguments)}
     if arguments.name is None:
-        return [*_listed(list(tasks)), "", *wrapped(_OTHERS, width())], 0
+        rows = [("task", "preset planner", "solves of 100 starts")]
+        for name in tasks:
+            preset = PRESETS.get(name)
+            rows.append((name, preset.planner, str(preset.solved)) if preset else (name, "-", "-"))
+        return [*listed(rows), "", *wrapped(_OTHERS, width())], 0
     preset = PRESETS.get(arguments.name)
     try:
         make = named_task(arguments.name, tasks)
@@ -53,14 +57,6 @@ def run(arguments: argparse.Namespace) -> tuple[list[str], int]:
         raise ComponentError(f"{error} For tasks of {_CONFTEST}: {fix}") from None
     task = make(**(dict(preset.options) if preset else {}))
     return list(_described(arguments.name, task)), 0
-
-
-def _listed(names: list[str]) -> list[str]:
-    rows = [("task", "preset planner", "solves of 100 starts")]
-    for name in names:
-        preset = PRESETS.get(name)
-        rows.append((name, preset.planner, str(preset.solved)) if preset else (name, "-", "-"))
-    return listed(rows)
 
 
 def _described(name: str, task: Task) -> Iterator[str]:
@@ -115,8 +111,8 @@ def _actions(actions: ActionSpace) -> str:
     if len(actions.values) > _MOST_ACTIONS:
         return f"{numbers}, one of {len(actions.values)} combinations"
     rows = [", ".join(f"{value:g}" for value in row) for row in actions.values]
-    listed = rows if actions.size == 1 else [f"({row})" for row in rows]
-    return f"{numbers}, one of {', '.join(listed)}"
+    shown = rows if actions.size == 1 else [f"({row})" for row in rows]
+    return f"{numbers}, one of {', '.join(shown)}"
 
 
 def _fact(name: str, text: str) -> list[str]:
