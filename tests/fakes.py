@@ -13,8 +13,7 @@ from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kept import KeptResult, drift_of
 from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.planning_gap.measure import gate_result
-from pytest_cpg.gates.planning_gap.ruling import weigh_arm
-from pytest_cpg.gates.planning_gap.stopping import Criteria
+from pytest_cpg.gates.planning_gap.stopping import Criteria, weigh_arm
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.provenance import Provenance

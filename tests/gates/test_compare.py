@@ -26,8 +26,8 @@ def flipped(outcomes, *episodes):
     return [not one if i in episodes else one for i, one in enumerate(outcomes)]
 
 
-def compared(result, gate, level=0.95):
-    comparison = compare(result, gate, level=level)
+def compared(result, gate, **more):
+    comparison = compare(gate, replace(result, **more))
     assert decode(Drift, encode(comparison)) == comparison
     return comparison
 
@@ -279,8 +279,8 @@ def test_a_commit_is_shortened_and_keeps_that_the_tree_was_dirty():
 )
 def test_going_back_mirrors_the_comparison(pairs, level, seed):
     then, today = (list(outcomes) for outcomes in zip(*pairs, strict=True))
-    there = compared(now(today, seed=seed), accepted(then), level)
-    back = compared(now(then), accepted(today, seed=seed), level)
+    there = compared(now(today, seed=seed), accepted(then), level=level)
+    back = compared(now(then), accepted(today, seed=seed), level=level)
     mirrored = {Label.REGRESSED: Label.IMPROVED, Label.IMPROVED: Label.REGRESSED}
     assert back.label is mirrored.get(there.label, there.label)
     assert (back.lost, back.gained, back.p_value) == (there.gained, there.lost, there.p_value)

@@ -8,7 +8,7 @@ from fakes import first, result_of
 
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
 from pytest_cpg.gates.planning_gap.result import Look
-from pytest_cpg.gates.planning_gap.stopping import StoppingRule
+from pytest_cpg.gates.planning_gap.stopping import Criteria
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.pairing import pair_rates
 from pytest_cpg.stats.sequential import operating_characteristics, wang_tsiatis_boundary
@@ -26,9 +26,7 @@ def chance_to_fail(result, drop, max_verdict):
     n, rate = result.learned.episodes, result.oracle.success_rate
     p, q = rate, max(0.0, rate - drop)
     chances = [p * q, p * (1 - q), q * (1 - p), (1 - p) * (1 - q)]
-    rule = StoppingRule(
-        stop="fixed", episodes=n, method=result.method, level=result.level, margin=result.margin
-    )
+    criteria = Criteria(interval=result.method, margin=result.margin)
     total = 0.0
     for b in range(n + 1):
         for c in range(n + 1 - b):
@@ -40,7 +38,7 @@ def chance_to_fail(result, drop, max_verdict):
                     replace(result.learned, successes=learned.astype(bool)),
                 )
                 weighed = weigh_gap(
-                    rule.interval(0, *arms),
+                    criteria.bound(result, 0, *arms),
                     *((int(arm.successes.sum()), n) for arm in arms),
                     margin=result.margin,
                 )

@@ -15,16 +15,16 @@ SOLVED = first(20, 20)
 
 
 def members(*learned, oracle=SOLVED, **more):
-    return {str(i): result_of(oracle, one, group="a", **more) for i, one in enumerate(learned)}
+    return [result_of(oracle, outcomes, group="a", **more) for outcomes in learned]
 
 
 def ledger_of(results, *, absent=(), outcome="passed", max_verdict="INCONCLUSIVE", **more):
     """Return a ledger in which these gates reported, and the absent ones of recipe "a" did not."""
-    ledger = Ledger()
-    ledger.expect([*results, *absent])
+    ledger, gates = Ledger(), [str(number) for number in range(len(results))]
+    ledger.expect([*gates, *absent])
     ledger.groups.update(dict.fromkeys(absent, "a"))
-    ledger.groups.update({gate: result.group for gate, result in results.items()})
-    for gate, result in results.items():
+    for gate, result in zip(gates, results, strict=True):
+        ledger.groups[gate] = result.group
         judgement = judged(result, max_verdict=max_verdict, **more)
         ledger.note(gate, Entry(outcome=outcome, judgements=(judgement,)))
     return ledger
@@ -41,15 +41,15 @@ def recipe_line(ledger):
 
 
 def test_a_recipe_has_the_interval_of_its_checkpoints_as_clusters():
-    recipe = judge_recipe(members(first(10, 20), first(14, 20)))
-    assert recipe.interval == cluster_interval([(20, 20)] * 2, [(10, 20), (14, 20)])
-    assert recipe.verdict is Verdict.INCONCLUSIVE
+    verdict, interval = judge_recipe(members(first(10, 20), first(14, 20)))
+    assert interval == cluster_interval([(20, 20)] * 2, [(10, 20), (14, 20)])
+    assert verdict is Verdict.INCONCLUSIVE
 
 
 def test_seeds_of_their_own_are_starts_of_their_own():
-    own = {str(seed): result_of(SOLVED, first(10, 20), seed=seed) for seed in range(3)}
-    wide, narrow = judge_recipe(members(*[first(10, 20)] * 3)), judge_recipe(own)
-    assert narrow.interval.low > wide.interval.low
+    own = [result_of(SOLVED, first(10, 20), seed=seed) for seed in range(3)]
+    (_, wide), (_, narrow) = judge_recipe(members(*[first(10, 20)] * 3)), judge_recipe(own)
+    assert narrow.low > wide.low
 
 
 @pytest.mark.parametrize(
@@ -72,18 +72,18 @@ def test_seeds_of_their_own_are_starts_of_their_own():
     ],
 )
 def test_a_recipe_is_judged_by_the_rules_of_its_gates(learned, oracle, more, verdict):
-    assert judge_recipe(members(*learned, oracle=oracle, **more)).verdict is verdict
+    assert judge_recipe(members(*learned, oracle=oracle, **more))[0] is verdict
 
 
 def test_a_recipe_of_returns_is_judged_by_returns():
-    judged = judge_recipe(members(*[first(k, 40) for k in (2, 3, 4)], oracle=first(36, 40)))
+    _, of_rates = judge_recipe(members(*[first(k, 40) for k in (2, 3, 4)], oracle=first(36, 40)))
     returns = members(
         *[first(k, 40) for k in (2, 3, 4)], oracle=first(36, 40), metric="return", margin=0.1
     )
-    found = judge_recipe(returns)
-    assert found.interval.estimate == pytest.approx(judged.interval.estimate)
-    assert found.interval != judged.interval
-    assert found.verdict is Verdict.MODEL_BOTTLENECK
+    verdict, interval = judge_recipe(returns)
+    assert interval.estimate == pytest.approx(of_rates.estimate)
+    assert interval != of_rates
+    assert verdict is Verdict.MODEL_BOTTLENECK
     text, fails = recipe_line(ledger_of(returns))
     assert "in mean return over 3 checkpoints" in text
     assert "0.05 against 0.9, 0.075 against 0.9" in text
@@ -91,13 +91,10 @@ def test_a_recipe_of_returns_is_judged_by_returns():
 
 
 def test_gates_of_different_quantities_are_no_recipe():
-    (plain,) = members(SOLVED).values()
-    (proven,) = members(SOLVED, margin=0.1).values()
-    (other,) = members(first(9, 20), seed=9).values()
-    (returns,) = members(SOLVED, metric="return").values()
-    assert differences({"a": plain, "b": proven}) == ["margin None -> 0.1"]
-    assert differences({"a": plain, "b": other}) == []
-    unlike = {"a": plain, "b": proven, "c": returns}
+    plain, proven = *members(SOLVED), *members(SOLVED, margin=0.1)
+    assert differences([plain, proven]) == ["margin None -> 0.1"]
+    assert differences([plain, *members(first(9, 20), seed=9)]) == []
+    unlike = [plain, proven, *members(SOLVED, metric="return")]
     text, fails = recipe_line(ledger_of(unlike))
     assert "(margin None -> 0.1; metric success -> return)" in text
     assert fails
@@ -129,7 +126,7 @@ def test_a_recipe_that_fails_without_them_is_no_fault_of_expected_failures():
 
 def test_a_recipe_that_is_not_settled_informs_whatever_its_gates_have_proven():
     proven = members(*[first(100, 100)] * 2, oracle=first(100, 100), margin=0.1)
-    assert {one.verdict for one in proven.values()} == {Verdict.MODEL_AS_GOOD_AS_ORACLE}
+    assert {member.verdict for member in proven} == {Verdict.MODEL_AS_GOOD_AS_ORACLE}
     text, fails = recipe_line(ledger_of(proven, max_verdict="MODEL AS GOOD AS ORACLE"))
     assert text.startswith("recipe a: INCONCLUSIVE")
     assert not fails
@@ -186,7 +183,7 @@ def family_of_two():
     """Return a gate that is flagged at half the error rate, and one that is only at the whole."""
     clear, close = (result_of(SOLVED, first(k, 20), family_size=2) for k in (1, 15))
     assert (clear.verdict, close.verdict) == (Verdict.MODEL_BOTTLENECK, Verdict.INCONCLUSIVE)
-    return {"clear": clear, "close": close}
+    return clear, close
 
 
 def test_holm_takes_its_later_steps_only_once_every_gate_is_known():
@@ -195,8 +192,8 @@ def test_holm_takes_its_later_steps_only_once_every_gate_is_known():
     ledger.expect(["third"])
     assert list(said(ledger, is_corrected=True, family_size=3).values()) == [False]
     # As many comparisons as the family has gates, and not those of its gates.
-    entry = ledger.entries["close"]
-    ledger.note("close", Entry(outcome="failed", judgements=entry.judgements * 2))
+    entry = ledger.entries["1"]
+    ledger.note("1", Entry(outcome="failed", judgements=entry.judgements * 2))
     assert list(said(ledger, is_corrected=True, family_size=3).values()) == [True]
 
 
@@ -205,7 +202,7 @@ def test_a_gate_keeps_the_share_of_the_error_that_its_own_level_leaves_it():
         result_of(SOLVED, first(k, 20), family_size=2, level=level)
         for k, level in ((1, 0.95), (15, 0.999))
     )
-    ledger = ledger_of({"clear": clear, "close": close})
+    ledger = ledger_of((clear, close))
     assert list(said(ledger, is_corrected=True, family_size=2).values()) == [False]
     # Of a test at 0.95 and one at 0.999.
     (line,) = said(ledger)

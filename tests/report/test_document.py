@@ -51,9 +51,9 @@ def drifts():
     returns = BaselineGate.of(replace(RETURN, margin=None))
     return [
         (BAD, drift_since("3f2c1e9abcde", GOOD, BAD)),
-        (BAD, compare(BAD, other, level=0.95)),
-        (RETURN, compare(RETURN, returns, level=0.95)),
-        (BAD, compare(BAD, None, level=0.95)),
+        (BAD, compare(other, BAD)),
+        (RETURN, compare(returns, RETURN)),
+        (BAD, compare(None, BAD)),
     ]
 
 

@@ -15,29 +15,31 @@ from pytest_cpg.stats import Interval, agresti_caffo_interval
 from pytest_cpg.stats.paired import exact_mcnemar_p_value, fewest_significant_losses
 from pytest_cpg.stats.returns import paired_mean_interval
 
-# Of one difference: a dozen lines.
-_MOST_SIGNS = 1000
+# Characters of one difference, and of a processor and its kernels.
+_MOST_SIGNS, _MOST_OF_MACHINE = 1000, 500
 # Smaller p-values have no digits that matter.
 _SURE = 0.001
 
 
-def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> Drift:
+def compare(gate: BaselineGate | None, result: GateResult) -> Drift:
     """Compare a result with the one that was accepted.
 
     - NEW: there is none.
     - INCOMPARABLE: it was measured under another design, of which an older simulator is one, or by
       returns from other starts.
     - UNCHANGED: no start was lost or gained; from other starts, the success rates are equal.
-    - REGRESSED, IMPROVED: the difference is significant at ``1 - level``, two-sided. With the same
+    - REGRESSED, IMPROVED: it is significant at the result's level, two-sided. With the same
       seed episode ``i`` began at the same start, and the starts that both learned arms ran are
       compared by McNemar's exact test, their returns by Student's paired interval. With another
       seed the rates are, by the Agresti-Caffo interval of two independent arms.
     - UNRESOLVED: there is a difference, and chance explains it.
     """
-    if gate is None:
-        return Drift.new(now=_cell(BaselineGate.of(result)))
     now = BaselineGate.of(result)
-    moved = _moved_starts(gate, now)
+    if gate is None:
+        return Drift.new(now=_cell(now))
+    is_other = gate.seed != now.seed or gate.design.short_hash != now.design.short_hash
+    # With the same starts, noise and dynamics, whatever changed the oracle arm changed both.
+    moved = None if is_other else sum(map(operator.ne, gate.oracle, now.oracle))
     elsewhere = _elsewhere(gate, now, moved)
     differs = [*gate.design.changes(now.design), *_changed_run(gate, now)]
     # A file may say anything, at any length.
@@ -45,7 +47,7 @@ def compare(result: GateResult, gate: BaselineGate | None, *, level: float) -> D
     # Another processor on which the oracle arm is the same is told beside news, and is none.
     news = [*differs, elsewhere] if elsewhere else differs
     differs = news if moved else differs
-    evidence = _evidence(gate, now, level)
+    evidence = _evidence(gate, now, result.level)
     beside = f"; {', '.join(news)}" if news else ""
     solved, episodes = gate.learned_arm
     return Drift(
@@ -96,13 +98,12 @@ def _reached(gate: BaselineGate) -> str:
 
 
 def _from_to(then: BaselineGate, now: BaselineGate) -> str:
-    """Return how many starts the learned arm solved then and now."""
     (was, of), (solved, episodes) = then.learned_arm, now.learned_arm
     return f"{was}{f' of {of}' * (of != episodes)} -> {solved} of {episodes}"
 
 
 def _changed_run(then: BaselineGate, now: BaselineGate) -> Iterator[str]:
-    """Yield what is not as it was although the design is: a change here may hide a worse model."""
+    """Yield what is not as it was although the design is."""
     if then.seed != now.seed:
         yield f"seed {then.seed} -> {now.seed}"
     learned, oracle = (len(then.learned), len(now.learned)), (len(then.oracle), len(now.oracle))
@@ -113,30 +114,24 @@ def _changed_run(then: BaselineGate, now: BaselineGate) -> Iterator[str]:
         yield f"level {then.level:g} -> {now.level:g}"
 
 
-def _moved_starts(then: BaselineGate, now: BaselineGate) -> int | None:
-    """Return on how many common starts the oracle arm changed; None without common starts.
-
-    With the same starts, noise and dynamics, whatever changed it changed both arms.
-    """
-    if then.seed != now.seed or then.design.short_hash != now.design.short_hash:
-        return None
-    moved: int = sum(map(operator.ne, then.oracle, now.oracle))
-    return moved
-
-
 def _elsewhere(then: BaselineGate, now: BaselineGate, moved: int | None) -> str:
     """Say on which other processor a gate was run, and what that did to the oracle arm."""
-    where = then.moved_to(now)
-    if not where:
-        return f"oracle arm changed on {moved} start{'s'[: moved != 1]}" if moved else ""
-    if moved is None:
-        return where
-    return f"{where}: {moved} oracle start{'s'[: moved != 1]} moved"
+    # Only libraries that both have loaded tell kernels apart.
+    libraries = [name for name in then.kernels if name in now.kernels]
+
+    def machine(gate: BaselineGate) -> str:
+        chosen = ", ".join(f"{name} {gate.kernels[name]}" for name in libraries)
+        return f"{gate.processor} ({chosen})" if chosen else gate.processor
+
+    was, where, starts = machine(then), machine(now), f"start{'s'[: moved != 1]}"
+    if not then.processor or not now.processor or was == where:
+        return f"oracle arm changed on {moved} {starts}" if moved else ""
+    # Of a file that may say anything, at any length.
+    text = f"accepted on {was[:_MOST_OF_MACHINE]}, run on {where[:_MOST_OF_MACHINE]}"
+    return text if moved is None else f"{text}: {moved} oracle {starts} moved"
 
 
 class _Evidence(NamedTuple):
-    """What two results say, before anything else that differs is told."""
-
     label: Label
     text: str
     worse: tuple[int, ...] | None = None

@@ -13,7 +13,12 @@ from pytest_cpg.gates.planning_gap.resolving import (
     resolve_hint,
     sees_alone,
 )
-from pytest_cpg.gates.planning_gap.result import GateResult, highest_rate_of, worst_of_chance
+from pytest_cpg.gates.planning_gap.result import (
+    GateResult,
+    highest_rate_of,
+    possible_return_gap,
+    worst_of_chance,
+)
 from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason
 from pytest_cpg.gates.presets import PRESETS
 from pytest_cpg.stats import Verdict
@@ -177,6 +182,9 @@ def _is_within_margin(result: GateResult) -> bool:
 def _numbers(result: GateResult) -> dict[str, str]:
     oracle, learned, chance = result.oracle, result.learned, result.chance
     by_margin = result.margin is not None and result.design.metric == "return"
+    level, possible = result.interval.level, 0.0
+    if by_margin:
+        possible = possible_return_gap(oracle, learned, chance, level=level)
     is_as_chance = result.chance_verdict is Verdict.PLANNER_BOTTLENECK
     return {
         "oracle": f"{oracle.success_count}/{oracle.episodes}",
@@ -197,7 +205,7 @@ def _numbers(result: GateResult) -> dict[str, str]:
         "as_chance": " Random actions look the same." if is_as_chance else "",
         "worst": f"{worst_of_chance(oracle, chance):.4g}",
         "starts": str(learned.episodes),
-        "possible": number(result.possible_return_gap, "return") if by_margin else "",
+        "possible": number(possible, "return") if by_margin else "",
         "same": _same_in_both(result),
     }
 

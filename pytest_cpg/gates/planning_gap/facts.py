@@ -8,9 +8,10 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.notation import found_drop, with_ends
 from pytest_cpg.gates.planning_gap.figures import starts_by_ending
 from pytest_cpg.gates.planning_gap.notation import WEIGHT_DIGITS, arm_name, recovery_text
-from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
 from pytest_cpg.gates.planning_gap.stopping import level_of_last_look
 from pytest_cpg.stats.power import detectable_gap, smallest_detectable_gap
+from pytest_cpg.stats.returns import fieller_return_interval
 
 # More looks than this are not worth their lines: the last one decided.
 _MOST_LOOKS = 8
@@ -76,13 +77,18 @@ def _steps(result: GateResult) -> str:
 
 def _returns(result: GateResult) -> str:
     """Return mean returns and their gap; nothing for one episode."""
-    interval = result.return_interval
-    if interval is None:
+    oracle, learned, level = result.oracle, result.learned, result.level
+    common = learned.episodes
+    if common == 1:
         return ""
+    interval = return_gap(oracle, learned, level=level)
     means = ", ".join(f"{arm_name(arm)} {arm.returns.mean():.4g}" for arm in result.arms)
     text = f"mean: {means}; gap {with_ends(interval, '.4g')}"
-    normalised = result.normalised_return_interval if result.design.metric == "return" else None
-    if normalised is None:
+    # None where the oracle is not sure to add anything to chance.
+    normalised = result.design.metric == "return" and fieller_return_interval(
+        oracle.returns[:common], learned.returns, result.chance.returns[:common], level=level
+    )
+    if not normalised:
         return text
     return f"{text}, {with_ends(normalised)} of what oracle has beyond chance"
 

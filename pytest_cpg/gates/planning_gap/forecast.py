@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pytest_cpg.episodes.design import Design
@@ -18,7 +19,7 @@ from pytest_cpg.gates.planning_gap.stopping import Criteria, level_of_last_look,
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.pairing import pair_rates
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap
-from pytest_cpg.stats.sequential import operating_characteristics, wang_tsiatis_boundary
+from pytest_cpg.stats.sequential import Boundary, operating_characteristics
 
 # The usual convention for a planned study (Cohen, Statistical Power Analysis, 1988, section 2.4).
 POWER = 0.8
@@ -42,11 +43,15 @@ def forecast(
     Gaps are found with a chance of 80 %. Episodes that find one are told of gates of one size, as
     far as the oracle's rate leaves room for it.
     """
-    last = read_cost(Cost, cost)
-    oracle_rate = _oracle_rate(last, accepted)
+    last, oracle_rate, seconds = read_cost(Cost, cost), None, None
+    if last is not None:
+        oracle_rate = last.oracle_rate
+        seconds = sum(each * design.episodes for each in last.seconds_per_episode.values())
+    elif accepted is not None:
+        oracle_rate = accepted.oracle_arm[0] / accepted.oracle_arm[1]
     rate = _UNKNOWN_RATE if oracle_rate is None else oracle_rate
-    detectable, paired = _detectable(design, criteria, rate)
-    seconds, may_stop = _seconds(design, last), criteria.stop != "fixed"
+    independent, paired = _detectable(design, criteria, rate)
+    may_stop = criteria.stop != "fixed"
     needed = {f"n@{gap:g}": _needed(design, criteria, rate, gap) for gap in _WANTED_GAPS}
     notes = [
         f"finds: the smallest drop that fails the gate {POWER * 5:.0f} times in 5; paired: if half "
@@ -66,7 +71,7 @@ def forecast(
         cells={
             "starts": f"{'<=' * may_stop}{design.episodes}",
             "oracle": f"{rate:.2f}{'?' * (oracle_rate is None)}",
-            "finds": "-" if detectable is None else found_drop(detectable),
+            "finds": "-" if independent is None else found_drop(independent),
             "paired": "-" if paired is None else found_drop(paired),
             **{name: "-" if n is None else str(n) for name, n in needed.items()},
             "time": duration(seconds),
@@ -97,15 +102,10 @@ def cost_of(result: GateResult) -> Cost:
 def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None:
     """Return a drop from the oracle's measured rate that fails such a gate 4 times in 5, in (0, 1].
 
-    Larger ones fail it more often; smaller ones may pass. Arms are taken to be independent, which
-    promises too little of arms on the same starts. None where no drop fails it so often, and where
-    nothing is known of its power: of gates judged by returns, and of smoke tests.
-
-    Parameters
-    ----------
-    max_verdict : Verdict
-        The worst verdict that the gate accepts. Where INCONCLUSIVE is too bad, raw rates that are
-        not near 1, or a gap of the margin, fail it as well.
+    Arms are taken to be independent, which promises too little of arms on the same starts. None
+    where no drop fails it so often, and of gates judged by returns and smoke tests. Where
+    ``max_verdict`` does not accept INCONCLUSIVE, raw rates that are not near 1, or a gap of the
+    margin, fail it as well.
     """
     by_return = result.design.metric == "return"
     if by_return or result.is_smoke or max_verdict is Verdict.MODEL_BOTTLENECK:
@@ -143,16 +143,6 @@ def _seen_by_raw_rates(rate: float, episodes: int, tolerance: float) -> float | 
     return max(steps, 1) / _FINE_STEPS if steps < int(rate * _FINE_STEPS) else None
 
 
-def _oracle_rate(cost: Cost | None, accepted: BaselineGate | None) -> float | None:
-    """Return what the oracle solved in the last run, or else in the accepted one."""
-    if cost is not None:
-        return cost.oracle_rate
-    if accepted is None:
-        return None
-    solved, episodes = accepted.oracle_arm
-    return solved / episodes
-
-
 def _needed(design: Design, criteria: Criteria, rate: float, gap: float) -> int | None:
     if design.metric == "return" or criteria.stop != "fixed" or gap > rate:
         return None
@@ -162,7 +152,6 @@ def _needed(design: Design, criteria: Criteria, rate: float, gap: float) -> int 
 
 
 def _level(design: Design, criteria: Criteria) -> float:
-    """Return the level of the interval; what a margin adds hardly changes with the episodes."""
     return level_of_size(
         criteria.method, design.episodes, level=criteria.gap_level(design), margin=criteria.margin
     )
@@ -174,55 +163,27 @@ def _detectable(
     """Return the gaps found with the wanted chance: independent arms, and paired ones."""
     if design.metric == "return":
         return None, None
-    if criteria.stop != "fixed":
-        shares = 0.0, _USUAL_SHARE
-        independent, paired = (_found_in_time(design, criteria, rate, share) for share in shares)
-        return independent, paired
-    of_pairs = criteria.method if criteria.method != "agresti-caffo" else "bonett-price"
-    return (
-        detectable_gap(
-            rate,
-            design.episodes,
-            power=POWER,
-            method=criteria.method,
-            level=_level(design, criteria),
-        ),
-        detectable_gap(
-            rate,
-            design.episodes,
-            power=POWER,
-            method=of_pairs,
-            level=_level(design, criteria),
-            share=_USUAL_SHARE,
-        ),
+    boundary = criteria.boundary(design)
+    if boundary is not None:
+        return _found_in_time(boundary, rate, 0.0), _found_in_time(boundary, rate, _USUAL_SHARE)
+    find = partial(
+        detectable_gap, rate, design.episodes, power=POWER, level=_level(design, criteria)
     )
+    method = criteria.method
+    of_pairs = "bonett-price" if method == "agresti-caffo" else method
+    return find(method=method), find(method=of_pairs, share=_USUAL_SHARE)
 
 
-def _found_in_time(design: Design, criteria: Criteria, rate: float, share: float) -> float | None:
+def _found_in_time(boundary: Boundary, rate: float, share: float) -> float | None:
     """Return the smallest gap in hundredths that a gate which may stop early finds."""
-    level = criteria.gap_level(design)
-    boundary = wang_tsiatis_boundary(design.episodes, level=level, margin=criteria.margin)
-    return _least_gap(
-        rate, share, lambda chances: operating_characteristics(boundary, **chances).above >= POWER
-    )
-
-
-def _least_gap(
-    rate: float, share: float, finds: Callable[[Mapping[str, float]], bool]
-) -> float | None:
-    """Return the smallest gap in hundredths that is found; larger ones are found more often."""
 
     def is_found(steps: int) -> bool:
         rates = pair_rates(rate, max(0.0, rate - steps / _GAP_STEPS), share=share)
-        return finds({"oracle_only": rates.oracle_only, "learned_only": rates.learned_only})
+        chances = {"oracle_only": rates.oracle_only, "learned_only": rates.learned_only}
+        return operating_characteristics(boundary, **chances).above >= POWER
 
+    # Larger ones are found more often.
     most = int(rate * _GAP_STEPS)
     if not most or not is_found(most):
         return None
     return (1 + bisect_left(range(1, most), x=True, key=is_found)) / _GAP_STEPS
-
-
-def _seconds(design: Design, cost: Cost | None) -> float | None:
-    if cost is None:
-        return None
-    return sum(seconds * design.episodes for seconds in cost.seconds_per_episode.values())

@@ -29,8 +29,6 @@ from pytest_cpg.gates.arguments import (
 from pytest_cpg.gates.as_trained import as_trained
 from pytest_cpg.gates.card import Card, Ruling, Severity
 from pytest_cpg.gates.choices import task_and_planner
-from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.kind import (
     Alarm,
     Asked,
@@ -48,14 +46,19 @@ from pytest_cpg.gates.planning_gap.benchmark import Benchmark
 from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.compare import compare, unprovable
 from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
-from pytest_cpg.gates.planning_gap.forecast import Cost, cost_of, forecast
+from pytest_cpg.gates.planning_gap.forecast import cost_of, forecast
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.recipes import recipe_findings
 from pytest_cpg.gates.planning_gap.records import BaselineGate, Loss
 from pytest_cpg.gates.planning_gap.result import GateResult, without_effect
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
-from pytest_cpg.gates.planning_gap.sizes import interval_of, sizes_of
-from pytest_cpg.gates.planning_gap.stopping import Criteria, StopMode, gap_p_value_of
+from pytest_cpg.gates.planning_gap.stopping import (
+    Criteria,
+    StopMode,
+    gap_p_value_of,
+    interval_of,
+    sizes_of,
+)
 from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.methods import METHODS
@@ -250,6 +253,9 @@ class PlanningGap:
     read_entry = staticmethod(BaselineGate.read)
     read_lost = staticmethod(Loss.read)
     unprovable = staticmethod(unprovable)
+    compare = staticmethod(compare)
+    cost = staticmethod(cost_of)
+    together = staticmethod(recipe_findings)
     without_effect = staticmethod(without_effect)
 
     def accepts(self, spec: Spec) -> MaxVerdict:
@@ -307,14 +313,6 @@ class PlanningGap:
             is_settled=is_within or result.verdict is Verdict.MODEL_BOTTLENECK,
         )
 
-    def together(self, compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:
-        """Return what several checkpoints of a recipe say together."""
-        return recipe_findings(compared, groups)
-
-    def cost(self, result: GateResult) -> Cost:
-        """Return what a forecast needs to know of the last run."""
-        return cost_of(result)
-
     def runner(self, spec: Spec, measuring: Measuring) -> Benchmark:
         """Return the value of the fixture ``benchmark_runner``."""
         design = spec.design(measuring.task(spec.task))
@@ -330,10 +328,6 @@ class PlanningGap:
     ) -> ForecastLine:
         """Return what a gate could find, from its last run and the last accepted result."""
         return forecast(spec.design(task), spec.criteria, cost=cost, accepted=accepted)
-
-    def compare(self, accepted: BaselineGate | None, result: GateResult) -> Drift:
-        """Compare a result with the one that was accepted."""
-        return compare(result, accepted, level=result.level)
 
     def lost(self, result: GateResult) -> Lost:
         """Return the episodes that only the oracle solved; those that it solved soon show most."""

@@ -22,14 +22,24 @@ from pytest_cpg.episodes.probe import (
 )
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.gates.planning_gap.notes import begins_from_policy, differences_of, notes_on
-from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak
-from pytest_cpg.gates.planning_gap.ruling import WeighedArm, is_settled, weigh_arm
-from pytest_cpg.gates.planning_gap.stopping import Criteria, gap_interval
+from pytest_cpg.gates.planning_gap.result import (
+    GateResult,
+    Look,
+    is_too_weak,
+    pairs_of,
+)
+from pytest_cpg.gates.planning_gap.stopping import (
+    Criteria,
+    WeighedArm,
+    gap_interval,
+    is_settled,
+    weigh_arm,
+)
 from pytest_cpg.machine.processors import kernels, processor_name
 from pytest_cpg.planners import rollout_steps_per_plan
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.sequential import paired_statistic
 from pytest_cpg.stats.verdicts import Weighed
 from pytest_cpg.world_models import (
     BoundModel,
@@ -41,6 +51,8 @@ from pytest_cpg.world_models import (
 )
 
 _USUAL = Criteria()
+# Chance this near to the oracle leaves little of the oracle's success to planning.
+_CHANCE_SHARE = 0.5
 
 
 class LoopFallbackWarning(UserWarning):
@@ -77,7 +89,7 @@ def measure_gap(
             "oracle": bound_as_truth(oracle, design, starts),
             "learned": bound_to_starts(learned, design, starts),
         }
-        if begins_from_policy(design, models["learned"]):
+        if _begins_from_policy(design, models["learned"]):
             swapped = (*models["learned"].swapped, "policy")
             models["learned"] = replace(models["learned"], swapped=swapped)
         _warn_of_loops(models["learned"], design)
@@ -129,19 +141,26 @@ def _run_arms(
     """
     done: dict[str, Arm] = {}
     weighed: dict[str, WeighedArm] = {}
-    rule, looks, open_arms = criteria.rule(design), [], ["learned", "chance"]
+    boundary, open_arms = criteria.boundary(design), ["learned", "chance"]
+    looks: list[Look] = []
     try:
-        for number, size in enumerate(rule.sizes):
+        for number, size in enumerate(boundary.looks if boundary else [design.episodes]):
             done["oracle"] = runs["oracle"].advance(size)
             for name in open_arms:
                 done[name] = runs[name].advance(size)
             for name in open_arms:
                 weighed[name] = weigh_arm(design, criteria, number, done, name)
-            if "learned" in open_arms:
-                look = rule.look(number, done["oracle"], done["learned"])
-                looks += [look] if look else []
+            if boundary and "learned" in open_arms:
+                pairs = pairs_of(done["oracle"], done["learned"])
+                statistic = paired_statistic(
+                    wins=pairs.oracle_only,
+                    losses=pairs.learned_only,
+                    pairs=size,
+                    margin=boundary.margin,
+                )
+                looks.append(Look(size, statistic, boundary.critical_values[number]))
             open_arms = [name for name in open_arms if not is_settled(weighed[name], criteria)]
-            is_bad = weighed["learned"].weighed.verdict is Verdict.MODEL_BOTTLENECK
+            is_bad = weighed["learned"][1].verdict is Verdict.MODEL_BOTTLENECK
             if "learned" not in open_arms and (is_bad or not open_arms):
                 break
         size = done["learned"].episodes
@@ -158,7 +177,6 @@ def _run_arms(
 
 
 def _so_far(done: Mapping[str, Arm]) -> str:
-    """Say what is known of arms that were run to the end of their episodes."""
     arms = ", ".join(f"{a.name} solved {a.success_count}/{a.episodes}" for a in done.values())
     return (
         f"{f'Finished: {arms}' if done else 'No arm was finished'}; without the others there is no "
@@ -188,7 +206,7 @@ def gate_result(
     ``models`` are those of oracle and learned, ``weighed`` what looks said of learned and chance.
     """
     interval, verdict = weighed["learned"]
-    in_place = None if criteria.is_smoke else weighed["chance"].weighed.verdict
+    in_place = None if criteria.is_smoke else weighed["chance"][1].verdict
     if is_too_weak(oracle, criteria.min_oracle):
         verdict = Weighed(Verdict.PLANNER_BOTTLENECK, f"min_oracle={criteria.min_oracle:g}")
     if criteria.is_aa:
@@ -233,12 +251,12 @@ def gate_result(
         kernels=kernels(),
         reuse=(*reuse.known, *reuse.notes) if reuse else (),
         notes=(
-            *(() if criteria.is_smoke else notes_on(design, models, in_place, oracle, chance)),
+            *(() if criteria.is_smoke else _notes_on(design, models, in_place, oracle, chance)),
             *(reuse.notes if reuse else ()),
         ),
         faults=(
             *faults_of(models["learned"]),
-            *(differences_of(oracle, learned) if criteria.is_aa else ()),
+            *(_differences_of(oracle, learned) if criteria.is_aa else ()),
         ),
     )
 
@@ -280,3 +298,96 @@ def _warn_of_loops(model: BoundModel, design: Design) -> None:
         LoopFallbackWarning,
         stacklevel=6,
     )
+
+
+def _notes_on(
+    design: Design,
+    models: Mapping[str, BoundModel],
+    chance_verdict: Verdict | None,
+    oracle: Arm,
+    chance: Arm,
+) -> list[str]:
+    """Return one clause for each doubt about what was measured."""
+    learned, notes = models["learned"], []
+    if models["oracle"].swapped:
+        notes.append("the oracle arm was run with a surrogate, not with the task's true dynamics")
+    if design.planner.horizon > design.task.budget:
+        notes.append(
+            f"plans look {design.planner.horizon} steps ahead, and an episode has only "
+            f"{design.task.budget}"
+        )
+    if oracle.perturbed is not None and not oracle.perturbed.any():
+        notes.append(
+            f"the perturbation took effect in none of the oracle's {oracle.episodes} episodes: "
+            f"nothing was judged but the undisturbed task"
+        )
+    if design.starts == "fixed":
+        notes.append(
+            'starts="fixed": every episode begins in one state, so the gap is about that state '
+            "and not about the task"
+        )
+    # Where chance is not told from the oracle, the gate is blind and says so itself.
+    is_told_apart = chance_verdict is Verdict.MODEL_BOTTLENECK
+    if is_told_apart and chance.success_rate >= _CHANCE_SHARE * oracle.success_rate > 0:
+        notes.append(
+            f"random actions succeed in {chance.success_count}/{chance.episodes} episodes: "
+            f"success on this task is weak evidence of planning"
+        )
+    ways = {
+        name: "finite differences" if models[name].plan_gradient is None else "torch"
+        for name in ("oracle", "learned")
+    }
+    if getattr(design.planner, "gradients", None) == "auto" and ways["oracle"] != ways["learned"]:
+        notes.append(
+            f"plans follow gradients by {ways['oracle']} in the oracle arm and by "
+            f"{ways['learned']} in the learned arm; "
+            f'GradientMPC(gradients="finite-differences") treats both alike'
+        )
+    if _begins_from_policy(design, learned):
+        notes.append(
+            "the model's policy proposes plans in the learned arm; the oracle arm knows no model, "
+            "and draws them like the others"
+        )
+    elif _policy_plans(design) and learned.planner is None:
+        notes.append(
+            f"the planner takes {_policy_plans(design)} plans from a model's policy, and this "
+            f"model has none: they are drawn like the others"
+        )
+    extra = [part for part in learned.swapped if part != "dynamics"]
+    if extra:
+        notes.append(
+            f"the model also gives {', '.join(extra)}: the gap is not about dynamics alone"
+        )
+    if learned.rates_plans_alone:
+        notes.append(
+            "the model rates plans and no true states: how much of the gap its rating loses is not "
+            "known"
+        )
+    return [*notes, *learned.notes]
+
+
+def _begins_from_policy(design: Design, learned: BoundModel) -> bool:
+    is_asked = _policy_plans(design) > 0 and learned.planner is None
+    return is_asked and learned.policy_plans is not None
+
+
+def _policy_plans(design: Design) -> int:
+    return int(getattr(design.planner, "policy_plans", 0))
+
+
+def _differences_of(oracle: Arm, learned: Arm) -> list[str]:
+    """Return what an A/A check finds wrong: episodes that one model ended in two ways."""
+    shared = slice(learned.episodes)
+    is_other = (
+        (oracle.successes[shared] != learned.successes)
+        | (oracle.steps[shared] != learned.steps)
+        | (oracle.returns[shared] != learned.returns)
+    )
+    if not is_other.any():
+        return []
+    first = int(learned.indices[is_other][0])
+    return [
+        f"the true dynamics ended {is_other.sum()} of {learned.episodes} episodes otherwise when "
+        f"they were run again, episode {first} first: task or planner keep a state, or draw from "
+        f"elsewhere than their streams"
+    ]

@@ -3,56 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pytest_cpg.gates.finding import Compared, Finding
-from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.notation import reached
+from pytest_cpg.gates.planning_gap.result import GateResult, possible_return_gap
 from pytest_cpg.stats import Interval, Verdict
 from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
 from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """What several checkpoints say about the way they were trained."""
-
-    verdict: Verdict
-    interval: Interval
-
-
-def differences(members: Mapping[str, GateResult]) -> list[str]:
+def differences(results: Sequence[GateResult]) -> list[str]:
     """Return one clause for everything in which gates differ that recipes must have in common.
 
     Only the model may differ, the seed and the number of episodes: gaps of another task, planner
     or metric are no samples of the same quantity.
     """
-    first, *others = members.values()
-    clauses: dict[str, None] = {}
+    first, *others = results
+    clauses: list[str] = []
     for other in others:
-        changed = first.design.changes(other.design)
-        clauses.update(dict.fromkeys(changed))
+        clauses += first.design.changes(other.design)
         for name in ("margin", "tolerance"):
             then, now = getattr(first, name), getattr(other, name)
-            if then != now:
-                clauses[f"{name} {then} -> {now}"] = None
-        if first.interval.level != other.interval.level:
-            clauses[f"level {first.interval.level:g} -> {other.interval.level:g}"] = None
-    return list(clauses)
+            clauses += [f"{name} {then} -> {now}"] * (then != now)
+        then, now = first.interval.level, other.interval.level
+        clauses += [f"level {then:g} -> {now:g}"] * (then != now)
+    return list(dict.fromkeys(clauses))
 
 
-def judge_recipe(members: Mapping[str, GateResult]) -> Recipe:
+def judge_recipe(results: Sequence[GateResult]) -> tuple[Verdict, Interval]:
     """Judge a recipe by the gaps of its checkpoints, which are clusters and not more episodes.
 
-    There are at least two, without `differences`.
-
-    The verdict is the one that the rules of a gate give to every checkpoint's arms with the
-    recipe's interval, at the level of the gates' own; INCONCLUSIVE where they do not agree.
+    There are at least two, without `differences`. The verdict is the one that the rules of a gate
+    give to every checkpoint's arms with the recipe's interval, at the level of the gates' own;
+    INCONCLUSIVE where they do not agree.
     """
-    results = list(members.values())
-    first = results[0]
-    level = first.interval.level
+    level, metric = results[0].interval.level, results[0].design.metric
     same_starts = len({result.seed for result in results}) < len(results)
-    if first.design.metric == "return":
+    if metric == "return":
         interval = cluster_return_interval(
             [result.oracle.returns[: result.learned.episodes] for result in results],
             [result.learned.returns for result in results],
@@ -67,16 +54,16 @@ def judge_recipe(members: Mapping[str, GateResult]) -> Recipe:
             same_starts=same_starts,
         )
     verdicts = {_weighed(result, interval).verdict for result in results}
-    verdict = verdicts.pop() if len(verdicts) == 1 else Verdict.INCONCLUSIVE
-    return Recipe(verdict=verdict, interval=interval)
+    return verdicts.pop() if len(verdicts) == 1 else Verdict.INCONCLUSIVE, interval
 
 
 def _weighed(result: GateResult, interval: Interval) -> Weighed:
     """Weigh one checkpoint's arms by the interval of the whole recipe."""
     oracle, learned, margin = result.oracle, result.learned, result.margin
     if result.design.metric == "return":
-        possible = max(interval.high, result.possible_return_gap)
-        starts = learned.episodes
+        level, starts = result.interval.level, learned.episodes
+        possible = possible_return_gap(oracle, learned, result.chance, level=level)
+        possible = max(interval.high, possible)
         return weigh_returns(interval, starts=starts, possible=possible, margin=margin)
     return weigh_gap(
         interval,
@@ -90,17 +77,17 @@ def _weighed(result: GateResult, interval: Interval) -> Weighed:
 def recipe_findings(compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:
     """Return a statement about every recipe of which a checkpoint was measured."""
     findings = []
-    for group in dict.fromkeys(one.result.group for one in compared if one.result.group):
-        members = [one for one in compared if one.result.group == group]
-        gates = {gate for gate, named in groups.items() if named == group}
-        absent = len(gates - {one.gate for one in members})
+    for group in dict.fromkeys(member.result.group for member in compared if member.result.group):
+        members = [member for member in compared if member.result.group == group]
+        gates = {gate for gate, recipe in groups.items() if recipe == group}
+        absent = len(gates - {member.gate for member in members})
         findings.append(_recipe_finding(f"recipe {group}: ", members, absent))
     return findings
 
 
 def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Finding:
-    results = {member.name: member.result for member in members}
-    checkpoints = ", ".join(map(_arms, results.values()))
+    results = [member.result for member in members]
+    checkpoints = ", ".join(map(_arms, results))
     differing = differences(results)
     if differing:
         return Finding(
@@ -118,21 +105,17 @@ def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Find
             f"{lead}one checkpoint ({checkpoints}) says nothing about the recipe; gate more of "
             f"them with the same group="
         )
-    judged, metric = judge_recipe(results), members[0].result.design.metric
-    interval, form = judged.interval, "+.2f" if metric == "success" else "+.3g"
-    strictest = _accepted(members)
-    is_worse = _is_worse(judged.verdict, strictest)
+    (verdict, interval), metric = judge_recipe(results), results[0].design.metric
+    form, strictest = "+.2f" if metric == "success" else "+.3g", _accepted(members)
+    is_worse = verdict.severity > strictest.severity
     # What fails without the checkpoints that are expected to is no fault of theirs.
-    others = [member for member in members if not member.is_excused]
+    others = [member.result for member in members if not member.is_excused]
     is_expected = len(others) < len(members) and not (
-        len(others) > 1
-        and _is_worse(
-            judge_recipe({member.name: member.result for member in others}).verdict, strictest
-        )
+        len(others) > 1 and judge_recipe(others)[0].severity > strictest.severity
     )
     beside = f"; worse than {strictest}{', as expected' * is_expected}" if is_worse else ""
     return Finding(
-        f"{lead}{judged.verdict}, gap {interval.estimate:{form}} [{interval.low:{form}},"
+        f"{lead}{verdict}, gap {interval.estimate:{form}} [{interval.low:{form}},"
         f"{interval.high:{form}}]{' in mean return' * (metric == 'return')} over {len(members)} "
         f"checkpoints as clusters ({interval.method}): {checkpoints}{beside}",
         fails=is_worse and not is_expected,
@@ -142,23 +125,15 @@ def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Find
 def _accepted(members: Sequence[Compared]) -> Verdict:
     """Return the worst verdict that a recipe may have: what its strictest gate accepts.
 
-    A recipe whose checkpoints do not settle it informs: proof takes more checkpoints than most
-    have, whatever each of them has proven by itself.
+    One that its checkpoints do not settle informs: proof takes more of them than most have.
     """
     accepted = [Verdict(member.max_verdict.label) for member in members]
     strictest = min(accepted, key=lambda verdict: verdict.severity)
     return max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)
 
 
-def _is_worse(verdict: Verdict, accepted: Verdict) -> bool:
-    return verdict.severity > accepted.severity
-
-
 def _arms(result: GateResult) -> str:
     oracle, learned = result.oracle, result.learned
     if result.design.metric == "return":
         return f"{learned.returns.mean():.4g} against {oracle.returns.mean():.4g}"
-    return (
-        f"{learned.success_count}/{learned.episodes} against "
-        f"{oracle.success_count}/{oracle.episodes}"
-    )
+    return f"{reached(learned, 'success')} against {reached(oracle, 'success')}"

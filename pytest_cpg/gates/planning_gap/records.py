@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +16,10 @@ from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import weights_digest
 
-_OUTCOMES = re.compile("[01]+")
 # What is written for who reads a diff, and follows from the rest.
 _DERIVED = ("design_hash", "gap", "oracle_successes", "learned_successes")
-# Of a processor and its kernels: few have a tenth of it.
-_MOST_SIGNS = 500
+# Of a design: what a replay's own may differ in.
+_SHARED = ("planner", "task", "budget", "perturbation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +53,11 @@ class BaselineGate:
 
     def __post_init__(self) -> None:
         for name in ("oracle", "learned"):
-            if not _OUTCOMES.fullmatch(getattr(self, name)):
-                got = reprlib.repr(getattr(self, name))
-                raise ValueError(f"need a 0 or 1 for each {name} episode, got {got}")
+            outcomes = getattr(self, name)
+            if not outcomes or set(outcomes) - {"0", "1"}:
+                raise ValueError(
+                    f"need a 0 or 1 for each {name} episode, got {reprlib.repr(outcomes)}"
+                )
         if len(self.oracle) < len(self.learned):
             raise ValueError(
                 f"need at least as many oracle as learned episodes, got {len(self.oracle)} and "
@@ -106,26 +106,6 @@ class BaselineGate:
         (s, n), (t, m) = self.oracle_arm, self.learned_arm
         return (s * m - t * n) / (n * m)
 
-    def moved_to(self, now: BaselineGate) -> str:
-        """Say in one clause on which other processor or kernels a gate was run; empty if on none.
-
-        Only libraries that both have loaded tell kernels apart.
-        """
-        shared = [name for name in self.kernels if name in now.kernels]
-        if not self.processor or not now.processor:
-            return ""
-        if self.processor == now.processor and all(
-            self.kernels[name] == now.kernels[name] for name in shared
-        ):
-            return ""
-        return f"accepted on {self._where(shared)}, run on {now._where(shared)}"
-
-    def _where(self, libraries: Sequence[str]) -> str:
-        chosen = ", ".join(f"{name} {self.kernels[name]}" for name in libraries)
-        where = f"{self.processor} ({chosen})" if chosen else self.processor
-        # Of a file that may say anything, at any length.
-        return where[:_MOST_SIGNS]
-
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON form, with what a reader of a diff looks for."""
         # Files from before they were recorded have neither.
@@ -142,27 +122,19 @@ class BaselineGate:
 
     @classmethod
     def read(cls, values: Mapping[str, Any], *, commit: str) -> BaselineGate:  # noqa: ARG003
-        """Rebuild a gate from its JSON form.
-
-        Raises ValueError when a value is missing, unknown or impossible, or does not fit the
-        others.
-        """
-        fields = {name: value for name, value in values.items() if name not in _DERIVED}
-        read = decode(cls, fields)
+        """Rebuild a gate from its JSON form; ValueError where a value does not fit the others."""
+        gate = decode(cls, {name: value for name, value in values.items() if name not in _DERIVED})
         # Nothing that was edited by hand is dropped or contradicts the rest.
-        _check_equal(values, encode(read))
-        return read
-
-
-def _check_equal(values: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    for name in sorted({*values, *expected}):
-        if name not in expected:
-            raise ValueError(f"{name} is no name of a value")
-        if values.get(name) != expected[name]:
-            raise ValueError(
-                f"{name} is {reprlib.repr(values.get(name))}, and the other values give "
-                f"{reprlib.repr(expected[name])}"
-            )
+        expected = encode(gate)
+        for name in sorted({*values, *expected}):
+            if name not in expected:
+                raise ValueError(f"{name} is no name of a value")
+            if values.get(name) != expected[name]:
+                raise ValueError(
+                    f"{name} is {reprlib.repr(values.get(name))}, and the other values give "
+                    f"{reprlib.repr(expected[name])}"
+                )
+        return gate
 
 
 def _outcomes(arm: Arm) -> str:
@@ -178,22 +150,12 @@ def _six_digits(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-# Of a design: what a replay's own may differ in.
-_SHARED = ("planner", "task", "budget", "perturbation")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
     """What has to be the same to run lost episodes again.
 
-    Attributes
-    ----------
-    seed : int
-        Of starts and planner noise.
-    oracle_steps : tuple of int
-        Steps in which the oracle solved each of them; 0 where a model broke before that was known.
-    weights : str
-        SHA-256 of the learned model's torch weights; empty where it has none.
+    ``oracle_steps`` are those in which the oracle solved each of them; 0 where a model broke before
+    that was known. ``weights`` are as of `GateResult`.
     """
 
     design: DesignRecord = field(metadata=BESIDE)
@@ -210,7 +172,7 @@ class Loss:
 
     @classmethod
     def of(cls, result: GateResult) -> Loss:
-        """Return how a result lost its episodes; there may be none."""
+        """Return how a result lost its episodes."""
         solved_at = dict(zip(result.oracle.indices, result.oracle.steps, strict=True))
         return cls(
             design=result.design,
@@ -232,10 +194,7 @@ class Loss:
 
     @classmethod
     def read(cls, values: Mapping[str, Any], *, episodes: Sequence[int]) -> Loss:
-        """Rebuild it from its JSON form and the episodes that were lost.
-
-        Raises ValueError when a value is missing, unknown or impossible.
-        """
+        """Rebuild it from its JSON form and the lost episodes; ValueError for a wrong value."""
         loss = decode(cls, dict(values))
         if len(loss.oracle_steps) != len(episodes):
             raise ValueError(

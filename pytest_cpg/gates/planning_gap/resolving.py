@@ -6,8 +6,11 @@ import math
 from dataclasses import replace
 
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap, worst_of_chance
-from pytest_cpg.gates.planning_gap.sizes import MOST_SEQUENTIAL
-from pytest_cpg.gates.planning_gap.stopping import gap_interval, level_of_last_look
+from pytest_cpg.gates.planning_gap.stopping import (
+    MOST_SEQUENTIAL,
+    gap_interval,
+    level_of_last_look,
+)
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.agresti_caffo import episodes_to_settle
 from pytest_cpg.stats.methods import PAIRED_METHODS

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import IntArray
+from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.contracts.codec import BESIDE, UNWRITTEN, decode, encode, loads
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import DesignRecord
@@ -21,18 +21,10 @@ from pytest_cpg.stats.unseen import mean_interval
 from pytest_cpg.stats.wilson import highest_rate
 
 SCHEMA = 2
-# Schema 1 had one interval, one stopping rule and one metric: the defaults of what came after.
-_READABLE = (1, SCHEMA)
 
 
 class Look(NamedTuple):
-    """One look at a gate that could have stopped there.
-
-    Attributes
-    ----------
-    statistic, boundary : float
-        What was found, and what it had to exceed in size: a paired z, or what a bet had won.
-    """
+    """One look at a gate that could have stopped there: a paired z, and what it had to exceed."""
 
     episodes: int
     statistic: float
@@ -59,7 +51,7 @@ class GateResult:
         Episode ``i`` of each began at the same start. The oracle and chance arms may have run more.
     rescored : Arm or None
         The true dynamics, with plans rated as the learned model rates them; None where it is the
-        task that rates them, and in results of schema 1.
+        task that rates them.
     design : DesignRecord
         What was run; in the JSON form its parts stand beside the others.
     level, tolerance : float
@@ -75,36 +67,24 @@ class GateResult:
     method : str
         What bounds the success gap: "agresti-caffo" or a paired method, as in markers.
     looks : tuple of Look
-        What was found at each look; empty when all episodes were run.
-    family_size : int
-        Gates that share one error rate.
-    group : str
-        The recipe that this model is one checkpoint of; empty for none.
-    is_aa : bool
-        Whether this was the A/A check, whose verdict is INCONCLUSIVE: no model was judged.
-    is_smoke : bool
-        Whether this was a smoke test, whose verdict is INCONCLUSIVE whatever it measured.
-    seed, starts_skipped : int
-        The seed of starts and planner noise; starts replaced because they were solved already.
-    start_seeds : tuple of int
-        What the task was reset with in each episode.
+        Empty when all episodes were run.
+    family_size, group : int, str
+        Gates that share one error rate; the recipe that this model is one checkpoint of.
+    is_aa, is_smoke : bool
+        Whether this was an A/A check or a smoke test, whose verdict is always INCONCLUSIVE.
+    seed, starts_skipped, start_seeds : int, int, tuple of int
+        Of starts and planner noise; starts replaced because they were solved already; what the task
+        was reset with in each episode.
     swapped : tuple of str
         What the learned arm replaced: ``("dynamics",)`` unless the model brings more.
     reuse : tuple of str
-        How much of the oracle and chance arms was known from earlier sessions. As times do, it
-        differs between runs that are otherwise the same, and it is not in the JSON form.
-    weights : str
-        SHA-256 of the learned model's torch weights; empty where it has none.
-    device : str
-        Where those weights are, as torch names it, with the name of a graphics processor behind it.
-    processor : str
-        The processor that the gate ran on; empty in results from before it was recorded.
-    kernels : mapping
-        Library to the kernels it chose there, of numpy, OpenBLAS and torch.
-    notes : tuple of str
-        What a reader must know before trusting the verdict.
-    faults : tuple of str
-        What is wrong with the model itself; a gate with a fault fails whatever its verdict.
+        How much of the oracle and chance arms was known from earlier sessions; not in the JSON.
+    weights, device, processor, kernels : str, str, str, mapping
+        SHA-256 of the learned model's torch weights, where they are, the processor that the gate
+        ran on, and the kernels that libraries chose there.
+    notes, faults : tuple of str
+        What a reader must know before trusting the verdict; what is wrong with the model itself,
+        by which a gate fails whatever its verdict.
     diagnosis : Diagnosis or None
         Why the gap is there; None where that was not asked.
     exploitation : Interval or None
@@ -184,11 +164,10 @@ class GateResult:
     @property
     def oracle_over_chance(self) -> float:
         """What the oracle adds to random actions, in what the gate judges: rates or returns."""
-        oracle, chance = self.oracle, self.chance
         if self.design.metric == "success":
-            return oracle.success_rate - chance.success_rate
-        shared = min(oracle.episodes, chance.episodes)
-        return float(oracle.returns[:shared].mean() - chance.returns[:shared].mean())
+            return self.oracle.success_rate - self.chance.success_rate
+        oracle, chance = shared_returns(self.oracle, self.chance)
+        return float(oracle.mean() - chance.mean())
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -228,10 +207,7 @@ class GateResult:
 
     @property
     def is_oracle_too_weak(self) -> bool:
-        """Whether the oracle surely solves less than ``min_oracle`` asks for.
-
-        Its `highest_rate` is below that: raw rates would fail a good oracle in every other run.
-        """
+        """Whether the oracle surely solves less than ``min_oracle`` asks for."""
         return is_too_weak(self.oracle, self.min_oracle)
 
     @property
@@ -239,35 +215,6 @@ class GateResult:
         """Indices of the episodes that the oracle solved and the learned model did not."""
         solved = self.oracle.successes[: self.learned.episodes]
         return tuple(int(index) for index in self.learned.indices[solved & ~self.learned.successes])
-
-    @property
-    def return_interval(self) -> Interval | None:
-        """Interval of the gap in mean returns, in reward units; None for a single episode."""
-        if self.learned.episodes == 1:
-            return None
-        return return_gap(self.oracle, self.learned, level=self.level)
-
-    @property
-    def possible_return_gap(self) -> float:
-        """The largest gap in mean returns that starts like none of these leave open."""
-        arms, level = (self.oracle, self.learned, self.chance), self.interval.level
-        return possible_return_gap(*arms, level=level)
-
-    @property
-    def normalised_return_interval(self) -> Interval | None:
-        """Interval of the gap in returns, as a share of what the oracle adds to chance.
-
-        None where the oracle is not sure to add anything.
-        """
-        common = self.learned.episodes
-        if common == 1:
-            return None
-        return fieller_return_interval(
-            self.oracle.returns[:common],
-            self.learned.returns,
-            self.chance.returns[:common],
-            level=self.level,
-        )
 
     def _loss(self, better: Arm | None, worse: Arm | None) -> Interval | None:
         if better is None or worse is None:
@@ -290,7 +237,8 @@ class GateResult:
     def from_plain(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a result in its JSON form, or raise ValueError for a newer one."""
         schema = values.get("schema")
-        if schema not in _READABLE:
+        # Schema 1 had one interval, stopping rule and metric: the defaults of what followed.
+        if schema not in (1, SCHEMA):
             raise ValueError(
                 f"this result has schema {schema!r}, and this pytest-cpg reads up to {SCHEMA}. "
                 f"Read it with the pytest-cpg that wrote it, or upgrade: pip install -U pytest-cpg"
@@ -306,11 +254,7 @@ class GateResult:
 
     @classmethod
     def from_json(cls, text: str) -> GateResult:
-        """Rebuild a result from `to_json`.
-
-        Raises ValueError, naming the first value that is wrong, or when a newer pytest-cpg wrote
-        the text.
-        """
+        """Rebuild a result from `to_json`, or raise ValueError naming the first wrong value."""
         return decode(cls, loads(text))
 
 
@@ -335,24 +279,36 @@ def pairs_of(oracle: Arm, learned: Arm) -> Pairs:
     )
 
 
+def _ends(indices: IntArray) -> str:
+    return f"{indices[0]} to {indices[-1]} ({len(indices)})" if len(indices) else "none"
+
+
 def without_effect(results: Sequence[GateResult]) -> dict[str, str]:
     """Return the options that decided nothing in any of these results, and why."""
-    stops_early = [result.stop != "fixed" for result in results]
-    in_vain = {
-        "episodes": (all(stops_early), "every gate may stop early, up to its max_episodes"),
-        "max_episodes": (not any(stops_early), "no gate may stop early; --cpg-stop makes them"),
-    }
-    return {name: why for name, (is_in_vain, why) in in_vain.items() if is_in_vain}
+    stops_early = {result.stop != "fixed" for result in results}
+    in_vain = {}
+    if False not in stops_early:
+        in_vain["episodes"] = "every gate may stop early, up to its max_episodes"
+    if True not in stops_early:
+        in_vain["max_episodes"] = "no gate may stop early; --cpg-stop makes them"
+    return in_vain
 
 
 def is_too_weak(oracle: Arm, min_oracle: float | None) -> bool:
     """Say whether an oracle's success rate is surely below what is asked for."""
+    # Raw rates would fail a good oracle in every other run.
     return min_oracle is not None and highest_rate_of(oracle) < min_oracle
 
 
 def highest_rate_of(arm: Arm) -> float:
     """Return the exact upper end of an arm's success rate."""
     return highest_rate(arm.success_count, arm.episodes, level=arm.level)
+
+
+def shared_returns(first: Arm, second: Arm) -> tuple[FloatArray, FloatArray]:
+    """Return the returns of two arms on the starts that both began at."""
+    shared = min(first.episodes, second.episodes)
+    return first.returns[:shared], second.returns[:shared]
 
 
 def return_gap(oracle: Arm, learned: Arm, *, level: float) -> Interval:
@@ -366,18 +322,11 @@ def possible_return_gap(oracle: Arm, learned: Arm, chance: Arm, *, level: float)
     A start that was not seen may lose what `worst_of_chance` is; one that loses more is not guarded
     against (docs/statistics.md).
     """
-    lost, unseen = (
-        oracle.returns[: learned.episodes] - learned.returns,
-        worst_of_chance(oracle, chance),
-    )
-    return mean_interval(lost, unseen=unseen, level=level).high
+    lost = oracle.returns[: learned.episodes] - learned.returns
+    return mean_interval(lost, unseen=worst_of_chance(oracle, chance), level=level).high
 
 
 def worst_of_chance(oracle: Arm, chance: Arm) -> float:
     """Return the most that random actions lose against the oracle's return of one start."""
-    shared = min(oracle.episodes, chance.episodes)
-    return float((oracle.returns[:shared] - chance.returns[:shared]).max())
-
-
-def _ends(indices: IntArray) -> str:
-    return f"{indices[0]} to {indices[-1]} ({len(indices)})" if len(indices) else "none"
+    earned, by_chance = shared_returns(oracle, chance)
+    return float((earned - by_chance).max())

@@ -1,66 +1,11 @@
-"""Ruling: what an arm's episodes say beside the oracle's, and whether a test may pass for it."""
+"""Ruling: what a result says to a test, and whether it may pass for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.planning_gap.notation import reached
-from pytest_cpg.gates.planning_gap.result import (
-    GateResult,
-    highest_rate_of,
-    possible_return_gap,
-    return_gap,
-)
-from pytest_cpg.gates.planning_gap.stopping import Criteria
-from pytest_cpg.stats import Interval, Verdict
-from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
-
-
-class WeighedArm(NamedTuple):
-    """A verdict on one arm beside the oracle, and the interval of the gap that it rests on."""
-
-    interval: Interval
-    weighed: Weighed
-
-
-def weigh_arm(
-    design: Design, criteria: Criteria, number: int, done: Mapping[str, Arm], name: str
-) -> WeighedArm:
-    """Return what look ``number`` says of an arm: the learned one, or chance in its place."""
-    oracle, arm = done["oracle"], done[name]
-    if design.metric == "return":
-        level = criteria.gap_level(design)
-        interval = return_gap(oracle, arm, level=level)
-        weighed = weigh_returns(
-            interval,
-            starts=arm.episodes,
-            possible=interval.high
-            if criteria.margin is None
-            else possible_return_gap(oracle, arm, done["chance"], level=level),
-            margin=criteria.margin,
-        )
-        return WeighedArm(interval, weighed)
-    interval = criteria.rule(design).interval(number, oracle, arm)
-    weighed = weigh_gap(
-        interval,
-        (oracle.success_count, oracle.episodes),
-        (arm.success_count, arm.episodes),
-        tolerance=criteria.tolerance,
-        margin=criteria.margin,
-    )
-    return WeighedArm(interval, weighed)
-
-
-def is_settled(arm: WeighedArm, criteria: Criteria) -> bool:
-    """Say whether an early look may end the gate: only what its interval has proven may."""
-    proven = {Verdict.MODEL_BOTTLENECK, Verdict.LEARNED_OUTPERFORMS_ORACLE}
-    if criteria.margin is not None:
-        proven.add(Verdict.MODEL_AS_GOOD_AS_ORACLE)
-    return arm.weighed.verdict in proven
+from pytest_cpg.gates.planning_gap.result import GateResult, highest_rate_of
+from pytest_cpg.stats import Verdict
 
 
 def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:

@@ -6,83 +6,119 @@ it says something says it far too often.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
-from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.arm import Arm, Metric
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.planning_gap.result import GateResult, Look, pairs_of
-from pytest_cpg.stats import Interval, agresti_caffo_interval
-from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value
+from pytest_cpg.gates.kind import Asked
+from pytest_cpg.gates.planning_gap.result import (
+    GateResult,
+    pairs_of,
+    possible_return_gap,
+    return_gap,
+)
+from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval
+from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value, smallest_decisive_episodes
 from pytest_cpg.stats.methods import PAIRED_METHODS
 from pytest_cpg.stats.returns import paired_mean_p_value
 from pytest_cpg.stats.sequential import (
     Boundary,
     boundary_p_value,
     final_critical_value,
+    look_sizes,
     paired_statistic,
     repeated_interval,
     wang_tsiatis_boundary,
 )
 from pytest_cpg.stats.tango import exact_tango_p_value, margin_interval, margin_level
+from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 
 StopMode: TypeAlias = Literal["fixed", "sequential"]
+# Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
+MOST_SEQUENTIAL, _QUICK = 1000, 150
+# A verdict on one arm beside the oracle, and the interval of the gap that it rests on.
+WeighedArm: TypeAlias = tuple[Interval, Weighed]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoppingRule:
-    """When a gate may look, and what it may conclude there; looks count from 0.
+class Criteria:
+    """What the gap of a design is judged by; `GateResult` says what each is.
 
-    A "fixed" gate looks once, at the end. A "sequential" one looks at a few sizes, with a boundary
-    whose error over all of them is exact.
-
-    Attributes
-    ----------
-    episodes : int
-        Per arm, at most.
-    method : str
-        What bounds the gap of a fixed number of them.
+    ``interval`` bounds the gap of a fixed number of episodes: "agresti-caffo" or a paired method.
     """
 
-    stop: StopMode
-    episodes: int
-    method: str
-    level: float
-    margin: float | None
+    tolerance: float = 0.05
+    min_oracle: float | None = None
+    interval: str = "agresti-caffo"
+    margin: float | None = None
+    stop: StopMode = "fixed"
+    family_size: int = 1
+    group: str = ""
+    is_aa: bool = False
+    is_smoke: bool = False
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """At how many episodes it looks, rising."""
-        if self.stop == "sequential":
-            return self._boundary.looks
-        return (self.episodes,)
+    def method(self) -> str:
+        """What bounds the gap in the end, or what the interval of a sequential gate comes from."""
+        if self.stop == "fixed":
+            return self.interval
+        return "bonett-price" if self.margin is None else "tango"
 
-    def interval(self, number: int, oracle: Arm, learned: Arm) -> Interval:
-        """Bound the gap at a look; Tango's interval holds a margin if there is one."""
-        pairs = pairs_of(oracle, learned)
-        if self.stop == "sequential":
-            return repeated_interval(self._boundary, number, pairs)
-        if self.method == "tango" and self.margin is not None:
-            return margin_interval(pairs, margin=self.margin, level=self.level)
-        return gap_interval(self.method, oracle, learned, level=self.level)
+    def gap_level(self, design: Design) -> float:
+        """Return the coverage of the gap's interval: Bonferroni's share of the family's error."""
+        return 1 - (1 - design.level) / self.family_size
 
-    def look(self, number: int, oracle: Arm, learned: Arm) -> Look | None:
-        """Return the paired statistic beside what it has to exceed; None of a fixed gate."""
+    def boundary(self, design: Design) -> Boundary | None:
+        """Return what statistics are held to at looks; None of a gate that looks once."""
         if self.stop == "fixed":
             return None
-        pairs, episodes = pairs_of(oracle, learned), learned.episodes
-        statistic = paired_statistic(
-            wins=pairs.oracle_only,
-            losses=pairs.learned_only,
-            pairs=episodes,
-            margin=self._boundary.margin,
-        )
-        return Look(episodes, statistic, self._boundary.critical_values[number])
+        level = self.gap_level(design)
+        return wang_tsiatis_boundary(design.episodes, level=level, margin=self.margin)
 
-    @property
-    def _boundary(self) -> Boundary:
-        return wang_tsiatis_boundary(self.episodes, level=self.level, margin=self.margin)
+    def bound(self, design: Design, number: int, oracle: Arm, learned: Arm) -> Interval:
+        """Bound the gap at a look, counted from 0; Tango's interval holds a margin."""
+        boundary, level = self.boundary(design), self.gap_level(design)
+        if boundary is not None:
+            return repeated_interval(boundary, number, pairs_of(oracle, learned))
+        if self.interval == "tango" and self.margin is not None:
+            return margin_interval(pairs_of(oracle, learned), margin=self.margin, level=level)
+        return gap_interval(self.interval, oracle, learned, level=level)
+
+
+def weigh_arm(
+    design: Design, criteria: Criteria, number: int, done: Mapping[str, Arm], name: str
+) -> WeighedArm:
+    """Return what look ``number`` says of an arm: the learned one, or chance in its place."""
+    oracle, arm, margin = done["oracle"], done[name], criteria.margin
+    if design.metric == "return":
+        level = criteria.gap_level(design)
+        interval = return_gap(oracle, arm, level=level)
+        possible = interval.high
+        if margin is not None:
+            possible = possible_return_gap(oracle, arm, done["chance"], level=level)
+        starts = arm.episodes
+        weighed = weigh_returns(interval, starts=starts, possible=possible, margin=margin)
+        return interval, weighed
+    interval = criteria.bound(design, number, oracle, arm)
+    weighed = weigh_gap(
+        interval,
+        (oracle.success_count, oracle.episodes),
+        (arm.success_count, arm.episodes),
+        tolerance=criteria.tolerance,
+        margin=margin,
+    )
+    return interval, weighed
+
+
+def is_settled(weighed: WeighedArm, criteria: Criteria) -> bool:
+    """Say whether an early look may end the gate: only what its interval has proven may."""
+    verdict = weighed[1].verdict
+    if verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE:
+        return criteria.margin is not None
+    return verdict in (Verdict.MODEL_BOTTLENECK, Verdict.LEARNED_OUTPERFORMS_ORACLE)
 
 
 def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Interval:
@@ -95,11 +131,7 @@ def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Int
 
 
 def level_of_last_look(result: GateResult) -> float:
-    """Return the level at which `GateResult.method` alone judges as the gate's last look would.
-
-    A boundary's critical value at its last look is larger than that of one look, and so is the one
-    that holds a margin.
-    """
+    """Return the level at which `GateResult.method` alone judges as the gate's last look would."""
     if result.stop == "sequential" and result.looks:
         episodes, _, boundary = result.looks[-1]
         critical = final_critical_value(boundary, episodes, result.max_episodes or episodes)
@@ -109,22 +141,15 @@ def level_of_last_look(result: GateResult) -> float:
 
 
 def level_of_size(method: str, episodes: int, *, level: float, margin: float | None) -> float:
-    """Return the level of an interval that judges a fixed number of episodes.
-
-    It is a higher one than asked for where a margin has to be held.
-    """
+    """Return the level of an interval of so many episodes: a higher one where it holds a margin."""
     if method == "tango" and margin is not None:
         return margin_level(episodes, margin=margin, level=level)
     return level
 
 
 def gap_p_value_of(result: GateResult) -> float:
-    """Return the one-sided p-value of a finished gate, in (0, 1], by what judged it.
-
-    At an error rate of this size its verdict would just be MODEL BOTTLENECK.
-    """
-    oracle, learned = result.oracle, result.learned
-    pairs = result.pairs
+    """Return the one-sided error rate at which a gate would just read MODEL BOTTLENECK."""
+    oracle, learned, pairs = result.oracle, result.learned, result.pairs
     if result.design.metric == "return":
         return paired_mean_p_value(oracle.returns[: learned.episodes], learned.returns)
     if result.stop == "sequential" and result.max_episodes:
@@ -142,48 +167,82 @@ def gap_p_value_of(result: GateResult) -> float:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Criteria:
-    """What the gap of a design is judged by; `Design` says what is run.
+def interval_of(interval: str, family_size: int, *, has_margin: bool) -> str:
+    """Return the method meant by "auto", for gates that judge successes."""
+    # At the levels of a family, Agresti and Caffo's interval excludes 0 up to 2.6 times as often as
+    # it should, and proves a margin up to 3.4 times as often. Tango's does neither.
+    is_strict = has_margin or family_size > 1
+    return interval if interval != "auto" else ("tango" if is_strict else "agresti-caffo")
 
-    `GateResult` has the same, and says what each is.
 
-    Attributes
-    ----------
-    interval : str
-        What bounds the gap of a fixed number of episodes: "agresti-caffo" or a paired method.
-    """
+def sizes_of(asked: Asked, *, stop: StopMode, metric: Metric, level: float, interval: str) -> int:
+    """Return how many episodes a gate has, at most, once all that goes with their number fits."""
+    values, sources = asked.values, asked.sources
+    episodes, most = int(values["episodes"]), int(values["max_episodes"])
+    if stop == "fixed":
+        if metric == "success":
+            _check_can_fail(asked, level, interval)
+        elif episodes < 2:
+            usual = asked.written("episodes", 50)
+            raise ValueError(f'metric="return" needs at least 2 episodes. Write {usual}.')
+        if sources["max_episodes"] == sources["stop"] == "marker":
+            raise ValueError(
+                f"max_episodes={most} says nothing of a gate that runs all its episodes. Use "
+                f'episodes={most}, or add stop="sequential".'
+            )
+        return episodes
+    # Whoever gives both limits is ready for either kind of gate.
+    is_only_limit = sources["episodes"] != sources["max_episodes"]
+    if is_only_limit and _is_refused(asked, "episodes", beside="stop"):
+        raise ValueError(
+            f"with stop={stop!r} the limit is max_episodes, and episodes says nothing. Write "
+            f"{asked.written('max_episodes', episodes, beside='episodes')}."
+        )
+    if values["interval"] != "auto" and _is_refused(asked, "interval", beside="stop"):
+        raise ValueError(
+            f"stop={stop!r} has an interval of its own: leave interval={values['interval']!r} "
+            f'out, or use stop="fixed".'
+        )
+    _check_first_look(asked, level)
+    return most
 
-    tolerance: float = 0.05
-    min_oracle: float | None = None
-    interval: str = "agresti-caffo"
-    margin: float | None = None
-    stop: StopMode = "fixed"
-    family_size: int = 1
-    group: str = ""
-    is_aa: bool = False
-    is_smoke: bool = False
 
-    @property
-    def method(self) -> str:
-        """What bounds the gap in the end: rules that may stop early have an interval of their own.
+def _is_refused(asked: Asked, name: str, *, beside: str) -> bool:
+    """Say whether an option without effect is a mistake: whoever asks for both can mend it."""
+    source, other = asked.sources[name], asked.sources[beside]
+    # A project's number of episodes always has a value.
+    return (source, name) != ("project", "episodes") and (source == other or other == "project")
 
-        For those it is the fixed-size method that theirs comes from.
-        """
-        if self.stop == "fixed":
-            return self.interval
-        return "bonett-price" if self.margin is None else "tango"
 
-    def gap_level(self, design: Design) -> float:
-        """Return the coverage of the gap's interval: Bonferroni's share of the family's error."""
-        return 1 - (1 - design.level) / self.family_size
+def _check_first_look(asked: Asked, level: float) -> None:
+    most = asked.values["max_episodes"]
+    try:
+        look_sizes(most)
+        if most > MOST_SEQUENTIAL:
+            raise ValueError(
+                f"the boundary of more than {MOST_SEQUENTIAL} episodes takes too long to "
+                f"calibrate, got {most}"
+            )
+        # Any boundary that takes long to calibrate can be reached.
+        boundary = wang_tsiatis_boundary(most, level=level) if most <= _QUICK else None
+        if boundary and paired_statistic(wins=most, losses=0, pairs=most) <= boundary.constant:
+            raise ValueError(
+                f"a gate of {most} episodes can never fail at confidence {level:g}. Write "
+                f"{asked.written('max_episodes', 50)}"
+            )
+    except ValueError as error:
+        raise ValueError(f"max_episodes: {error}.") from None
 
-    def rule(self, design: Design) -> StoppingRule:
-        """Return when outcomes are looked at."""
-        return StoppingRule(
-            stop=self.stop,
-            episodes=design.episodes,
-            method=self.interval,
-            level=self.gap_level(design),
-            margin=self.margin,
+
+def _check_can_fail(asked: Asked, level: float, interval: str) -> None:
+    if interval == "agresti-caffo":
+        least, kind = smallest_decisive_episodes(level=level), "gate"
+    else:
+        least, kind = PAIRED_METHODS[interval].smallest_decisive_pairs(level=level), "paired gate"
+    episodes = asked.values["episodes"]
+    if episodes < least:
+        raise ValueError(
+            f"a {kind} of {episodes} start{'s'[: episodes != 1]} can never fail at confidence "
+            f"{level:.10g}, whatever the model does. Write "
+            f"{asked.written('episodes', max(50, least))} ({least} is the least that can fail)."
         )
