@@ -14,8 +14,8 @@ from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
-from pytest_cpg.tasks.control.formula_task import ControlTask, control_task
 from pytest_cpg.tasks.control.simulator import CLOCK
+from pytest_cpg.tasks.control.task import ControlTask, control_task
 from pytest_cpg.world_models import OracleDynamics, bind, inference
 
 EPISODES, CANDIDATES, HORIZON = 50, 50, 15
@@ -40,7 +40,7 @@ def run_arm(task: ControlTask, model: object) -> tuple[Arm, float]:
 
 def bare_rollout(task: ControlTask, rounds: int) -> float:
     """Return processor seconds per simulated step of mujoco.rollout alone, same shape and model."""
-    model, threads = task.simulator.model, task.simulator.threads
+    model, threads = task.world.simulator.model, task.world.simulator.threads
     rows = EPISODES * CANDIDATES
     physics = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
     initial = np.ascontiguousarray(task.reset(np.zeros(rows, dtype=int))[:, :physics])

@@ -12,7 +12,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
 from pytest_cpg.gates.plan_quality.scoring import standing_of
 from pytest_cpg.planners import CEM
-from pytest_cpg.tasks.control.formula_task import control_task
+from pytest_cpg.tasks.control.task import control_task
 from pytest_cpg.world_models import (
     BoundModel,
     OracleDynamics,

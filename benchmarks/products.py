@@ -20,7 +20,7 @@ from benchmarks.row import Row, cpu_seconds
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.planners import CEM
 from pytest_cpg.tasks import TASKS
-from pytest_cpg.tasks.control.formula_task import control_task
+from pytest_cpg.tasks.control.task import control_task
 from pytest_cpg.world_models import bind, collect_transitions, inference, train_mlp
 
 # Large enough for the best that a processor can: half of it was a third slower.

@@ -32,7 +32,7 @@ import mujoco
 import torch
 
 from pytest_cpg.planners import CEM, Chance, RandomShooting
-from pytest_cpg.tasks.control.formula_task import ControlTask
+from pytest_cpg.tasks.control.task import ControlTask
 
 SPENT = [0.0]
 

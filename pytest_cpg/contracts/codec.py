@@ -100,7 +100,6 @@ def decode(kind: type[T], value: Any, *, at: str = "") -> T:
 
     >>> decode(tuple[int, ...], [1, "2"], at="steps")
     Traceback (most recent call last):
-    ...
     pytest_cpg.contracts.codec.CodecError: steps[1] is '2', and has to be a whole number
 
     Parameters

@@ -35,7 +35,6 @@ class Members(Protocol):
     @property
     def members(self) -> int:
         """How many members it has, ``E``, 2 or more."""
-        ...
 
 
 @runtime_checkable
@@ -51,7 +50,6 @@ class EnsembleStep(Members, Protocol):
 
         A third value says which rows have terminated [E, B], where the model predicts that.
         """
-        ...
 
 
 @runtime_checkable
@@ -60,4 +58,3 @@ class EnsembleRollout(Members, Protocol):
 
     def rollout(self, observations: Any, act: Act, horizon: int) -> Imagined:
         """Imagine ``horizon`` steps from observations [E, B, O]."""
-        ...

@@ -17,7 +17,6 @@ class CacheKey(Protocol):
     @property
     def cache_key(self) -> str:
         """A text that is another one whenever what it computes is."""
-        ...
 
 
 def has(component: object, part: type[P]) -> TypeGuard[P]:

@@ -21,7 +21,6 @@ class PlanningModel(Protocol):
     @property
     def actions(self) -> ActionSpace:
         """What can be done at every step."""
-        ...
 
     def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z].
@@ -29,11 +28,9 @@ class PlanningModel(Protocol):
         ``B`` is a multiple of the number of planning episodes, and rows of one episode are
         neighbours: candidate ``k`` of episode ``n`` is row ``n * K + k``.
         """
-        ...
 
     def score(self, latents: FloatArray) -> FloatArray:
         """Rate latents [B, H, Z] by distance to the goal [B, H], never NaN; lower is better."""
-        ...
 
 
 class PlanCosts(Protocol):
@@ -45,7 +42,6 @@ class PlanCosts(Protocol):
         Lower is better. The plans of an episode end after its first ``lengths`` [N] actions. Unless
         the model has a cost of its own, it is the score of the last of them.
         """
-        ...
 
 
 class Differentiable(Protocol):
@@ -58,7 +54,6 @@ class Differentiable(Protocol):
 
         The plans are actions [B, H, A] from latents [B, Z].
         """
-        ...
 
 
 class Observer(Protocol):
@@ -66,7 +61,6 @@ class Observer(Protocol):
 
     def observe(self, latents: FloatArray) -> FloatArray:
         """Map latents [B, H, Z] to observations [B, H, O]."""
-        ...
 
 
 class Actor(Protocol):
@@ -75,11 +69,9 @@ class Actor(Protocol):
     @property
     def has_noisy_policy(self) -> bool:
         """Whether noise changes what it does."""
-        ...
 
     def policy_plans(self, latents: FloatArray, noise: FloatArray) -> FloatArray:
         """Map latents [B, Z] and standard normal noise [B, H, A] to what it would do [B, H, A]."""
-        ...
 
 
 class Plans(NamedTuple):
@@ -115,12 +107,10 @@ class Planner(Protocol):
     @property
     def name(self) -> str:
         """The name printed in every report."""
-        ...
 
     @property
     def horizon(self) -> int:
         """Steps that are imagined ahead, ``H``."""
-        ...
 
     def plan(
         self,
@@ -140,7 +130,6 @@ class Planner(Protocol):
         remaining : array [N], int
             Steps left in each episode's budget, at least 1.
         """
-        ...
 
 
 class WarmStart(Protocol):
@@ -154,7 +143,6 @@ class WarmStart(Protocol):
     @property
     def is_warm_started(self) -> bool:
         """Whether plans begin from the last ones."""
-        ...
 
 
 def is_warm_started(planner: object) -> bool:
@@ -168,7 +156,6 @@ class RolloutSteps(Protocol):
     @property
     def rollout_steps(self) -> int:
         """Model steps that one plan imagines."""
-        ...
 
 
 PlannerFactory: TypeAlias = Callable[..., Planner]

@@ -16,7 +16,6 @@ class Policy(Protocol):
 
     def act(self, observations: FloatArray) -> FloatArray:
         """Map observations [B, O] to actions [B, A], in the simulator's own units."""
-        ...
 
 
 class StochasticPolicy(Protocol):
@@ -34,4 +33,3 @@ class StochasticPolicy(Protocol):
 
     def act(self, observations: FloatArray, step: int, noise: FloatArray) -> FloatArray:
         """Map observations [B, O] at a step, from 0, and normal noise [B, D] to actions [B, A]."""
-        ...

@@ -30,43 +30,35 @@ class Task(Protocol):
     @property
     def name(self) -> str:
         """The name used in markers and printed in every report."""
-        ...
 
     @property
     def actions(self) -> ActionSpace:
         """What can be done at every step."""
-        ...
 
     @property
     def observation_size(self) -> int:
         """Numbers in one observation, ``O``."""
-        ...
 
     @property
     def budget(self) -> int:
         """Steps after which an episode has failed."""
-        ...
 
     @property
     def control_period(self) -> float:
         """Seconds of simulated time per step."""
-        ...
 
     @property
     def versions(self) -> Mapping[str, str]:
         """Versions of the simulator's packages, part of every result."""
-        ...
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Sample one start per seed [N] from the task's own distribution: states [N, S]."""
-        ...
 
     def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, A] to next states [B, S], exactly as the environment.
 
         The result can be stepped from again. A row whose simulation diverged is all NaN.
         """
-        ...
 
     def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Imagine with the true dynamics: states [B, S], actions [B, H, A] to states [B, H, S].
@@ -74,23 +66,18 @@ class Task(Protocol):
         What `observe` reads equals repeated `step` bit for bit; what only `step` reads (a solver's
         warm start) may be NaN. A row whose simulation diverged is NaN from that step on.
         """
-        ...
 
     def observe(self, states: FloatArray) -> FloatArray:
         """Map states [..., S] to observations [..., O]."""
-        ...
 
     def score(self, observations: FloatArray) -> FloatArray:
         """Rate observations [..., O] by distance to the goal [...]; lower is better."""
-        ...
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Give the reward [...] of the step by actions [..., A] that ended in states [..., S]."""
-        ...
 
     def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
         """Say whether the step by actions [..., A] that ended in states [..., S] succeeded."""
-        ...
 
 
 class StateScore(Protocol):
@@ -101,7 +88,6 @@ class StateScore(Protocol):
 
     def score_states(self, states: FloatArray) -> FloatArray:
         """Rate states [..., S] by distance to the goal [...]; lower is better."""
-        ...
 
 
 def score_states(task: Task, states: FloatArray) -> FloatArray:
@@ -141,7 +127,6 @@ class LeastReturn(Protocol):
     @property
     def least_return(self) -> float:
         """The sum of rewards that is a success."""
-        ...
 
 
 class RewardThreshold(Protocol):
@@ -150,7 +135,6 @@ class RewardThreshold(Protocol):
     @property
     def threshold(self) -> float:
         """The reward that is a success."""
-        ...
 
 
 class Endings(Protocol):
@@ -158,7 +142,6 @@ class Endings(Protocol):
 
     def terminated(self, states: FloatArray) -> BoolArray:
         """Say of states [..., S] whether the episode is over: bool [...]."""
-        ...
 
 
 def has_ended(task: object, states: FloatArray) -> BoolArray:
@@ -173,7 +156,6 @@ class ChangeablePhysics(Protocol):
 
     def with_physics(self, **scales: float) -> Task:
         """Return the task with its mass, friction and gravity times these factors."""
-        ...
 
 
 class MeasuredColumns(Protocol):
@@ -182,7 +164,6 @@ class MeasuredColumns(Protocol):
     @property
     def measured(self) -> IntArray:
         """The columns of a state [S] that are measured."""
-        ...
 
 
 class Pictures(Protocol):
@@ -190,7 +171,6 @@ class Pictures(Protocol):
 
     def render(self, states: FloatArray) -> npt.NDArray[np.uint8]:
         """Map states [B, S] to frames [B, H, W, 3]."""
-        ...
 
 
 class ObservationKeys(Protocol):
@@ -199,7 +179,6 @@ class ObservationKeys(Protocol):
     @property
     def observation_keys(self) -> Mapping[str, int]:
         """How many numbers each name stands for, in the order of an observation."""
-        ...
 
 
 class Observed(Protocol):
@@ -208,7 +187,6 @@ class Observed(Protocol):
     @property
     def observed(self) -> Sequence[str]:
         """What each number of an observation is, ``O`` texts, with its unit if it has one."""
-        ...
 
 
 class ActionRepeat(Protocol):
@@ -217,7 +195,6 @@ class ActionRepeat(Protocol):
     @property
     def action_repeat(self) -> int:
         """How many control steps an action is held for."""
-        ...
 
 
 TaskFactory: TypeAlias = Callable[..., Task]

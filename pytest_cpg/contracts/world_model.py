@@ -22,7 +22,6 @@ class Dynamics(Protocol):
 
     def __call__(self, observations: Any, actions: Any) -> Any:
         """Map observations [B, O] and actions [B, A] to next observations [B, O]."""
-        ...
 
 
 class Rollout(Protocol):
@@ -30,7 +29,6 @@ class Rollout(Protocol):
 
     def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
-        ...
 
 
 class Encoder(Protocol):
@@ -38,7 +36,6 @@ class Encoder(Protocol):
 
     def encode(self, observations: FloatArray) -> FloatArray:
         """Map observations [B, O] to latents [B, Z]."""
-        ...
 
 
 class Memory(Protocol):
@@ -54,7 +51,6 @@ class Memory(Protocol):
 
         It is asked once after every real step, also between two plans.
         """
-        ...
 
 
 class Score(Protocol):
@@ -62,7 +58,6 @@ class Score(Protocol):
 
     def score(self, latents: FloatArray) -> FloatArray:
         """Rate latents [..., Z] by distance to the goal [...]; lower is better."""
-        ...
 
 
 class Cost(Protocol):
@@ -78,7 +73,6 @@ class Cost(Protocol):
 
         That of a stochastic model takes noise as its rollout does.
         """
-        ...
 
 
 class Reward(Protocol):
@@ -93,7 +87,6 @@ class Reward(Protocol):
 
         One that needs a third argument gets the latents [..., Z] that they led to.
         """
-        ...
 
 
 class TerminalValue(Protocol):
@@ -105,7 +98,6 @@ class TerminalValue(Protocol):
 
     def terminal_value(self, latents: FloatArray) -> FloatArray:
         """Map latents [B, Z] to the rewards expected from there on [B]."""
-        ...
 
 
 class Policy(Protocol):
@@ -117,7 +109,6 @@ class Policy(Protocol):
         One that needs a second argument gets standard normal noise [B, A] from a stream of each
         episode's own, and draws nothing itself.
         """
-        ...
 
 
 class Decoder(Protocol):
@@ -125,7 +116,6 @@ class Decoder(Protocol):
 
     def decode(self, latents: FloatArray) -> FloatArray:
         """Map latents [..., Z] to observations [..., O]."""
-        ...
 
 
 class OwnPlan(Protocol):
@@ -141,7 +131,6 @@ class OwnPlan(Protocol):
 
         It is asked for one episode at a time.
         """
-        ...
 
 
 class Noise(Protocol):
@@ -154,7 +143,6 @@ class Noise(Protocol):
     @property
     def noise_size(self) -> int:
         """Normal numbers that it reads in each step."""
-        ...
 
 
 class BatchMultiple(Protocol):
@@ -166,7 +154,6 @@ class BatchMultiple(Protocol):
     @property
     def batch_multiple(self) -> int:
         """How many: the members of a vectorised ensemble that divides its rows among them."""
-        ...
 
 
 class Discount(Protocol):
@@ -175,7 +162,6 @@ class Discount(Protocol):
     @property
     def discount(self) -> float:
         """Of a reward one step later, in (0, 1]; 1 for a model that does not say."""
-        ...
 
 
 class RatesStates(Protocol):
@@ -184,7 +170,6 @@ class RatesStates(Protocol):
     @property
     def rates_states(self) -> bool:
         """True for a model that does not say; without it there is no third arm."""
-        ...
 
 
 class TrainedPlanner(Protocol):
@@ -193,7 +178,6 @@ class TrainedPlanner(Protocol):
     @property
     def trained_planner(self) -> Any:
         """A `Planner`, or its name in markers and its settings: ``{"name": "icem", ...}``."""
-        ...
 
 
 @runtime_checkable

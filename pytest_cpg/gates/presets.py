@@ -14,8 +14,7 @@ from typing import Any
 from pytest_cpg.contracts import ComponentError, Planner
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.planners import PLANNERS
-from pytest_cpg.tasks.control.formulas import TITLES, preset_of
-from pytest_cpg.tasks.presets import Preset
+from pytest_cpg.tasks.control.formulas import TITLES, Preset, preset_of
 
 # What a marker writes for its planner.
 PRESET = "preset"

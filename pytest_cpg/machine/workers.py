@@ -121,7 +121,6 @@ class Work(Protocol):
 
     def run(self, block: Any) -> Any:
         """Return the result of a block, which is never None."""
-        ...
 
 
 class Workload(NamedTuple):

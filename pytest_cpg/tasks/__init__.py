@@ -29,7 +29,7 @@ def _made(module: str, function: str, *given: Any, **options: Any) -> Task:
 TASKS: Mapping[str, TaskFactory] = MappingProxyType(
     {
         **{
-            title: factory(partial(_made, "control.formula_task", "control_task", title), *OPTIONS)
+            title: factory(partial(_made, "control.task", "control_task", title), *OPTIONS)
             for title in TITLES
         },
         "maze": factory(partial(_made, "grids", "maze"), "budget"),

@@ -15,7 +15,7 @@ EPISODES = 20
 
 
 def solved(planner):
-    from pytest_cpg.tasks.control.formula_task import control_task
+    from pytest_cpg.tasks.control.task import control_task
 
     task = control_task("cartpole-swingup", budget=300, actions="box")
     starts = sample_starts(task, EPISODES, seed=0)

@@ -80,7 +80,7 @@ models = pytest.mark.parametrize("model", ["oracle", pytest.param("mlp", marks=p
 @functools.cache
 def short_task(name, threads):
     """Compiled once for all planners and models."""
-    from pytest_cpg.tasks.control.formula_task import control_task
+    from pytest_cpg.tasks.control.task import control_task
 
     return control_task(name, budget=8, threads=threads)
 
@@ -103,7 +103,7 @@ def test_episodes_do_not_feel_each_other(task, planner, model):
 @models
 def test_whole_episodes_of_acrobot_do_not_feel_each_other(model):
     pytest.importorskip("dm_control")
-    from pytest_cpg.tasks.control.formula_task import control_task
+    from pytest_cpg.tasks.control.task import control_task
 
     check(
         lambda threads: control_task("acrobot-swingup", budget=150, threads=threads),

@@ -224,7 +224,7 @@ def test_joints_are_seen_and_velocities_are_not(opengl, name):
     states[2:5, 1:3] = [(0.3, 1.0), (0.3, 1.2), (0.9, 1.0)]
     # Neither velocities nor the solver's warm start are to be seen.
     states[5, 3:7] = (1.0, -2.0, np.nan, np.nan)
-    frames = draw_control(world.suite.model, states)
+    frames = draw_control(world.world.suite.model, states)
     assert frames.shape == (len(states), HEIGHT, WIDTH, 3)
     np.testing.assert_array_equal(frames[0], frames[5])
     for one, other in ((0, 2), (2, 3), (2, 4)):
@@ -250,7 +250,7 @@ def test_nothing_is_drawn_of_a_simulation_that_diverged():
     pytest.importorskip("dm_control")
     world = TASKS["cartpole-swingup"]()
     with pytest.raises(ValueError, match="need finite states"):
-        draw_control(world.suite.model, np.full_like(world.reset(np.arange(1)), np.nan))
+        draw_control(world.world.suite.model, np.full_like(world.reset(np.arange(1)), np.nan))
 
 
 def test_machine_without_opengl_says_what_to_do(monkeypatch):
@@ -258,7 +258,7 @@ def test_machine_without_opengl_says_what_to_do(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "disable")
     world = TASKS["cartpole-swingup"]()
     with pytest.raises(ComponentError) as caught:
-        draw_control(world.suite.model, world.reset(np.arange(1)))
+        draw_control(world.world.suite.model, world.reset(np.arange(1)))
     assert str(caught.value) == (
         "this machine offers no OpenGL to draw with (tried MUJOCO_GL=disable): install "
         "libosmesa6 and set MUJOCO_GL=osmesa, or use a machine with a GPU and MUJOCO_GL=egl"

@@ -17,8 +17,9 @@ pytest.importorskip("dm_control")
 
 import pytest_cpg
 from pytest_cpg.contracts import BoxActions, ComponentError
-from pytest_cpg.tasks.control import formula_task, suite
-from pytest_cpg.tasks.control.formula_task import control_task
+from pytest_cpg.tasks.control import suite
+from pytest_cpg.tasks.control import task as task_module
+from pytest_cpg.tasks.control.task import control_task
 
 # Of each the threshold, actuators, actions in all, and seconds of a step.
 TASKS = {
@@ -49,7 +50,7 @@ def task(name):
 @pytest.fixture(scope="module")
 def physics(task):
     """Columns of a state that are physics: time, positions, velocities."""
-    return slice(0, 1 + task.simulator.model.nq + task.simulator.model.nv)
+    return slice(0, 1 + task.world.simulator.model.nq + task.world.simulator.model.nv)
 
 
 class Recording:
@@ -171,8 +172,10 @@ def test_bits_do_not_depend_on_the_threads(task, name, recorded):
 
 
 def test_the_simulated_model_is_stripped_where_nothing_can_touch(task, name):
-    assert task.suite.model.ngeom > 0
-    assert task.simulator.model.ngeom == (task.suite.model.ngeom if name in TOUCHABLE else 0)
+    assert task.world.suite.model.ngeom > 0
+    assert task.world.simulator.model.ngeom == (
+        task.world.suite.model.ngeom if name in TOUCHABLE else 0
+    )
 
 
 def test_actions_periods_and_versions_are_stated(task, name):
@@ -191,7 +194,7 @@ def test_actions_periods_and_versions_are_stated(task, name):
 def test_a_budget_is_replaced_without_compiling_again(task):
     shorter = replace(task, budget=9)
     assert shorter.budget == 9
-    assert shorter.simulator is task.simulator
+    assert shorter.world.simulator is task.world.simulator
 
 
 def test_a_task_is_sent_as_what_it_is_built_from(task):
@@ -199,14 +202,16 @@ def test_a_task_is_sent_as_what_it_is_built_from(task):
     assert len(sent) < 2000
     received = pickle.loads(sent)  # noqa: S301
     assert (received.name, received.budget) == ("mine", 9)
-    assert pickle.loads(sent).simulator is received.simulator  # noqa: S301
+    assert pickle.loads(sent).world.simulator is received.world.simulator  # noqa: S301
     states = task.reset(np.arange(3))
     actions = np.repeat(task.actions.idle[None], 3, axis=0)
     assert np.array_equal(received.step(states, actions), task.step(states, actions))
 
 
 def test_a_task_with_formulas_of_its_own_is_not_sent(task):
-    own = replace(task, formulas=replace(task.formulas, threshold=0.1))
+    own = replace(
+        task, world=replace(task.world, formulas=replace(task.world.formulas, threshold=0.1))
+    )
     with pytest.raises(TypeError, match="formulas of its own"):
         pickle.dumps(own)
 
@@ -218,8 +223,8 @@ def test_a_task_of_other_versions_is_refused_where_it_is_received(task):
 
 
 def test_a_task_is_simulated_on_the_share_of_this_process(monkeypatch):
-    monkeypatch.setattr(formula_task, "own_share", lambda: 5)
-    assert control_task("acrobot-swingup").simulator.threads == 5
+    monkeypatch.setattr(task_module, "own_share", lambda: 5)
+    assert control_task("acrobot-swingup").world.simulator.threads == 5
 
 
 @pytest.mark.parametrize("package", ["dm_control", "mujoco"])
@@ -315,9 +320,12 @@ def test_nothing_looks_for_a_display_until_something_is_rendered(tmp_path):
 def test_the_key_of_an_arm_follows_the_physics_and_not_the_threads():
     first, again = (control_task("acrobot-swingup", threads=threads) for threads in (1, 2))
     assert first.cache_key == again.cache_key
-    again.simulator.model.opt.timestep *= 2
+    again.world.simulator.model.opt.timestep *= 2
     assert first.cache_key != again.cache_key
-    assert replace(first, formulas=replace(first.formulas)).cache_key is None
+    assert (
+        replace(first, world=replace(first.world, formulas=replace(first.world.formulas))).cache_key
+        is None
+    )
 
 
 @pytest.mark.parametrize("scales", [{"mass": 1.2}, {"friction": 3.0}, {"gravity": 0.9}])
@@ -450,8 +458,7 @@ def test_what_is_called_a_speed_is_that_of_what_bears_its_name(task):
 NEW_TASK = """
 import numpy as np
 
-from pytest_cpg.tasks.control.formulas import Formulas
-from pytest_cpg.tasks.presets import Preset
+from pytest_cpg.tasks.control.formulas import Formulas, Preset
 
 
 def away(states):

@@ -79,7 +79,7 @@ def test_a_repeated_action_adds_up_the_rewards_of_its_control_steps(task, record
 
 def test_it_is_sent_as_what_it_is_built_from(task):
     received = pickle.loads(pickle.dumps(replace(task, budget=9, threshold=0.25)))  # noqa: S301
-    assert (received.budget, received.threshold, received.key) == (9, 0.25, task.key)
+    assert (received.budget, received.threshold, received.cache_key) == (9, 0.25, task.cache_key)
     states = task.reset(np.arange(2))
     idle = np.repeat(task.actions.idle[None], 2, axis=0)
     np.testing.assert_array_equal(received.step(states, idle), task.step(states, idle))

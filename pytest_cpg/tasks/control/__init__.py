@@ -5,11 +5,10 @@ The only room that imports dm_control, and MuJoCo to simulate with; neither befo
 
 from collections.abc import Callable
 
-from pytest_cpg.contracts import ComponentError, FloatArray, Task
-from pytest_cpg.tasks.control.formula_task import control_task
+from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.tasks.control.formulas import TITLES, titled
 from pytest_cpg.tasks.control.suite import suite_parts
-from pytest_cpg.tasks.control.suite_task import suite_task
+from pytest_cpg.tasks.control.task import control_task, suite_task
 from pytest_cpg.tasks.options import BUDGET, TaskOptions
 
 __all__ = ["dmc"]
@@ -50,9 +49,4 @@ def dmc(
     )
     if title in TITLES and score is None:
         return control_task(title, name=full, threads=threads, **options.given)
-    if actions != "box":
-        raise ComponentError(
-            f'actions: {full} has "box" only, got {actions!r}. Leave actions= out.'
-        )
-    fields = {name: value for name, value in options.given.items() if name != "actions"}
-    return suite_task(domain, task, threads=threads, score_of=score, **fields)
+    return suite_task(domain, task, threads=threads, score_of=score, **options.given)

@@ -6,16 +6,15 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import cache
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
+from pytest_cpg.contracts import ComponentError
 from pytest_cpg.contracts.lookup import unknown_name
 from pytest_cpg.tasks.control.formulas import titled
 
@@ -27,6 +26,7 @@ class Suite:
     """One environment of the suite, used for the starts it samples."""
 
     def __init__(self, domain: str, name: str) -> None:
+        self.domain, self.name = domain, name
         self._random = np.random.RandomState(0)
         self._lock = threading.RLock()
         with _named_errors():
@@ -58,19 +58,12 @@ class Suite:
         """Time steps of the model in one control step."""
         return round(self.control_period / float(self.model.opt.timestep))
 
-    def observation_keys(self) -> dict[str, int]:
-        """Return how many numbers each observation has, in the order of dm_control's dict."""
+    @cached_property
+    def observation_keys(self) -> Mapping[str, int]:
+        """How many numbers each observation has, in the order of dm_control's dict."""
         with self.begun(0) as environment:
             observed = environment.task.get_observation(environment.physics)
         return {name: int(np.size(values)) for name, values in observed.items()}
-
-    def starts(self, seeds: IntArray, read: Callable[[Any], FloatArray]) -> FloatArray:
-        """Return what ``read`` finds in dm_control's physics at the start of each seed [N]."""
-        rows = []
-        for seed in seeds:
-            with self.begun(int(seed)) as environment:
-                rows.append(read(environment.physics))
-        return np.stack(rows)
 
     @contextmanager
     def begun(self, seed: int) -> Iterator[Any]:
@@ -105,40 +98,6 @@ def suite_parts(name: str) -> tuple[str, str]:
 def suite_versions() -> dict[str, str]:
     """Return the versions of the suite's packages, by name."""
     return {package: _version(package) for package in ("mujoco", "dm-control")}
-
-
-def rebuilt(
-    make: Callable[..., Any],
-    parts: tuple[str, ...],
-    key: str,
-    versions: dict[str, str],
-    own: Mapping[str, Any],
-) -> Any:
-    """Return a task that another process has sent, or raise ComponentError if it is another here.
-
-    Parameters
-    ----------
-    make : callable
-        Makes the task of these parts; once in a process, as its simulator takes a while.
-    own : mapping
-        Fields of this one.
-    """
-    task = _built_once(make, *parts)
-    if (key, versions) != (task.cache_key, task.versions):
-        there, here = (
-            " with ".join(f"{package} {version}" for package, version in each.items())
-            for each in (versions, task.versions)
-        )
-        raise ComponentError(
-            f"{task.name} is not the same here as where it was sent from: there {there}, here "
-            f"{here}. Install the same versions on every machine."
-        )
-    return replace(task, **own)
-
-
-@cache
-def _built_once(make: Callable[..., Any], *parts: str) -> Any:
-    return make(*parts)
 
 
 def _version(package: str) -> str:

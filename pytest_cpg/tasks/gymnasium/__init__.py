@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
-from pytest_cpg.tasks.options import BUDGET, TaskOptions
-from pytest_cpg.tasks.scores import check_score, rated
+from pytest_cpg.tasks.options import BUDGET, TaskOptions, check_score, rated
 
 __all__ = ["gym_task"]
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.tasks.presets import Preset
 
 # dm_control.utils.rewards.tolerance: the Gaussian falls to 0.1 one margin away from the bounds.
 _GAUSSIAN = -2 * np.log(0.1)
@@ -66,6 +65,30 @@ class Formulas:
     def title(self) -> str:
         """The task's name in a marker."""
         return titled(self.domain, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A planner that solves a task with the true dynamics, and how the task is to be set for it.
+
+    Attributes
+    ----------
+    settings : mapping
+        Fields of the planner that are not as it has them by itself.
+    options : mapping
+        What a marker would say of the task: ``budget``, ``action_repeat``, ``actions``.
+    solved : int
+        How many of 100 random starts, of seed 0, the oracle arm solved.
+    """
+
+    planner: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    solved: int
+
+    def __post_init__(self) -> None:
+        for name in ("settings", "options"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
 
 def titled(domain: str, name: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.tasks.control.formulas import Formulas
-from pytest_cpg.tasks.presets import Preset
+from pytest_cpg.tasks.control.formulas import Formulas, Preset
 
 
 def observe(states: FloatArray) -> FloatArray:
