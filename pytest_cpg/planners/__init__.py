@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pytest_cpg.contracts import PlannerFactory
-from pytest_cpg.planners.candidates import cut_at_best, score_plans
 from pytest_cpg.planners.cem import CEM, ICEM
 from pytest_cpg.planners.cost import rollout_steps_per_plan, widened
 from pytest_cpg.planners.gradient import GradientMPC
 from pytest_cpg.planners.mppi import MPPI, tdmpc2
-from pytest_cpg.planners.objective import rate
 from pytest_cpg.planners.policy_guided import PolicyGuided
 from pytest_cpg.planners.random_shooting import Chance, RandomShooting
+from pytest_cpg.planners.search import cut_at_best, rate, score_plans
 from pytest_cpg.planners.tree import BeamSearch, Greedy
 
 __all__ = [
@@ -37,15 +36,7 @@ PLANNERS: Mapping[str, PlannerFactory] = MappingProxyType(
     {
         **{
             planner.name: planner
-            for planner in (
-                RandomShooting,
-                CEM,
-                ICEM,
-                MPPI,
-                BeamSearch,
-                Greedy,
-                GradientMPC,
-            )
+            for planner in (RandomShooting, CEM, ICEM, MPPI, BeamSearch, Greedy, GradientMPC)
         },
         "tdmpc2": tdmpc2,
     }

@@ -23,13 +23,9 @@ def actions_of(
 ) -> Any:
     """Return what a policy says to observations [B, O], given its step and noise if it has some.
 
-    The noise of a step depends on the row's start alone, rounded to float32: the same in truth and
-    in imagination, for every member of a model, alone and in any batch.
-
-    Parameters
-    ----------
-    starts : array [K, O], optional
-        What was observed where the rows began, ``B`` a multiple of ``K``; None for a start here.
+    The noise of a step depends on the row's start alone, of ``starts`` [K, O], ``B`` a multiple of
+    ``K``, or here for None, rounded to float32: the same in truth and in imagination, for every
+    member of a model, alone and in any batch.
     """
     size = noise_size_of(policy)
     if size is None:
@@ -65,12 +61,8 @@ def checked_actions(
 ) -> FloatArray:
     """Return what a policy does on observations [B, O]: possible actions [B, A] of float64.
 
-    As `answered`; raises CpgError for actions that are not possible, too.
-
-    Parameters
-    ----------
-    space : ActionSpace or None
-        None where nobody knows what is possible.
+    As `answered`; raises CpgError for actions that are not possible, too. The space is None where
+    nobody knows what is possible.
     """
     size = None if space is None else space.size
     actions = answered(policy, name, observations, size, step=step, starts=starts)
@@ -92,14 +84,8 @@ def answered(
 ) -> FloatArray:
     """Return what a policy says to observations [B, O]: finite numbers [B, A] of float64.
 
-    Raises CpgError when it gives anything else, with the first observation that it does so for.
-
-    Parameters
-    ----------
-    name : str
-        What the policy is called, for the message.
-    size : int or None
-        Of an action; None where nobody knows.
+    Raises CpgError with the policy's name when it gives anything else. ``size`` is that of an
+    action; None where nobody knows.
     """
     answer = actions_of(policy, observations, step=step, starts=starts)
     try:

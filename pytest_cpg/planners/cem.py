@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import BestPlans, take
 from pytest_cpg.planners.distributions import Spread, plan_distribution, shift
-from pytest_cpg.planners.objective import Choice
-from pytest_cpg.planners.settings import Objective, Ties, check_settings, written
+from pytest_cpg.planners.search import (
+    BestPlans,
+    Choice,
+    Objective,
+    Rngs,
+    Search,
+    Ties,
+    check_settings,
+    take,
+    written,
+)
 
 # Settings of the published experiment, which a report always names.
 _PUBLISHED = ("iterations", "samples", "elites", "horizon", "smoothing", "ties")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CEM:
+class CEM(Search):
     """Cross-entropy method (Rubinstein 1999) over plans, the best plan seen is executed.
 
     Finite action sets get an independent categorical distribution per step, boxes an independent
@@ -56,9 +63,6 @@ class CEM:
     warm_start: bool = False
     name: ClassVar[str] = "cem"
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     def __repr__(self) -> str:
         return written(self, _PUBLISHED)
 
@@ -71,7 +75,7 @@ class CEM:
         self,
         world_model: PlanningModel,
         latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
+        rngs: Rngs,
         remaining: IntArray,
         memory: FloatArray | None = None,
     ) -> Plans:
@@ -95,7 +99,7 @@ class CEM:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ICEM:
+class ICEM(Search):
     """Improved cross-entropy method (Pinneri et al., CoRL 2020, algorithm 1).
 
     Kept elites and the mean take the place of drawn plans, where the paper adds them: every
@@ -147,7 +151,7 @@ class ICEM:
         self,
         world_model: PlanningModel,
         latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
+        rngs: Rngs,
         remaining: IntArray,
         memory: FloatArray | None = None,
     ) -> Plans:

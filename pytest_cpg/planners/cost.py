@@ -18,8 +18,7 @@ _WIDTHS = ("candidates", "samples", "width")
 def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: int) -> int:
     """Count the model steps that one plan imagines, by asking for one in an empty world.
 
-    Of a planner that is warm started, a plan that begins from another one. One that needs more
-    than an empty world says so itself, in ``rollout_steps``.
+    Of a planner that is warm started, a plan that begins from another one.
     """
     if has(planner, RolloutSteps):
         return int(planner.rollout_steps)
@@ -35,10 +34,7 @@ def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: in
 
 
 def reads_steps(planner: Planner, actions: ActionSpace, *, budget: int) -> bool:
-    """Say whether a planner asks for scores of steps, by asking for a plan in an empty world.
-
-    False for one that needs more than an empty world: it says so when it plans.
-    """
+    """Say whether a planner asks for scores of steps, by asking for a plan in an empty world."""
     if has(planner, RolloutSteps):
         return False
     world = _CostlyWorld(actions)
@@ -49,9 +45,6 @@ def reads_steps(planner: Planner, actions: ActionSpace, *, budget: int) -> bool:
 
 def widened(planner: Planner, times: int) -> Planner | None:
     """Return a planner that looks at so many times the plans; None where no field says how many.
-
-    It is the same search, with its own warm start and objective. To repeat a search, and to take
-    the best of what it found by some rule of our own, can be worse than to search once.
 
     >>> from pytest_cpg.planners import MPPI
     >>> widened(MPPI(samples=8), 4).samples

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, BoxActions, FiniteActions, FloatArray, IntArray
-from pytest_cpg.planners.noise import draw_noise
+from pytest_cpg.planners.search import Rngs
 
 # Of the uniform distribution, in a warm start over a finite set: as a box's deviation begins anew,
 # half of the draws do.
@@ -17,19 +16,10 @@ _FRESH = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How a distribution over plans begins and what its fits keep.
+    """How a distribution over plans begins and what its fits keep; see `CEM` and `draw_noise`.
 
-    Attributes
-    ----------
-    smoothing : float
-        Weight in [0, 1) of the uniform distribution for a finite set, of the previous mean and
-        deviation for a box.
-    initial, minimum : float
-        Deviation at first, and below which none falls; of a box only, in halves of its width.
-    refits : bool
-        Whether `weigh` moves a box's deviation too, between minimum and initial.
-    correlation, colour : float
-        See `draw_noise`.
+    Deviations are of a box only, in halves of its width: at first, and below which none falls. With
+    ``refits`` `weigh` moves them too, between the two.
     """
 
     horizon: int
@@ -82,7 +72,7 @@ class _Categorical:
         """The most likely actions, [N, H, A]."""
         return np.asarray(self._values[self._probabilities.argmax(axis=-1)])
 
-    def draw(self, rngs: Sequence[np.random.Generator], count: int) -> FloatArray:
+    def draw(self, rngs: Rngs, count: int) -> FloatArray:
         """Sample plans [N, count, H, A]."""
         spread = self._spread
         if spread.is_white:
@@ -126,10 +116,7 @@ class _Categorical:
 
 
 class _Gaussian:
-    """Independent Gaussians clipped to a box: means and deviations [N, H, A].
-
-    Its methods are those of `_Categorical`; its mode is the means.
-    """
+    """Gaussians clipped to a box, means and deviations [N, H, A]; methods as of `_Categorical`."""
 
     def __init__(
         self, actions: BoxActions, spread: Spread, episodes: int, memory: FloatArray | None
@@ -148,7 +135,7 @@ class _Gaussian:
     def mode(self) -> FloatArray:
         return self._clipped(self._means)
 
-    def draw(self, rngs: Sequence[np.random.Generator], count: int) -> FloatArray:
+    def draw(self, rngs: Rngs, count: int) -> FloatArray:
         spread = self._spread
         shape = (count, spread.horizon, self._actions.size)
         noise = draw_noise(rngs, shape, correlation=spread.correlation, colour=spread.colour)
@@ -175,3 +162,45 @@ class _Gaussian:
 
     def _clipped(self, plans: FloatArray) -> FloatArray:
         return np.clip(plans, self._actions.low, self._actions.high)
+
+
+def draw_noise(
+    rngs: Rngs, shape: tuple[int, int, int], *, correlation: float = 0.0, colour: float = 0.0
+) -> FloatArray:
+    """Draw standard normal numbers [N, K, H, A] for plans of ``shape`` (K, H, A).
+
+    Each is of variance 1. Neighbouring steps have a correlation in (-1, 1): an autoregressive
+    process of order 1. Or their power spectrum is ``1 / f**colour``: 0 is white, 1 pink, 2 red
+    noise.
+    """
+    if colour:
+        return np.stack([_coloured(rng, shape, colour) for rng in rngs])
+    noise = np.stack([rng.standard_normal(shape) for rng in rngs])
+    if correlation:
+        fresh = np.sqrt(1 - correlation**2)
+        for step in range(1, shape[1]):
+            noise[:, :, step] = correlation * noise[:, :, step - 1] + fresh * noise[:, :, step]
+    return noise
+
+
+def _coloured(rng: np.random.Generator, shape: tuple[int, int, int], colour: float) -> FloatArray:
+    """Draw noise [K, H, A] by its spectrum (Timmer and Koenig, A&A 300:707, 1995)."""
+    plans, horizon, size = shape
+    if horizon == 1:
+        return rng.standard_normal(shape)
+    frequencies = np.fft.rfftfreq(horizon)
+    # No plan is long enough for its mean to have a frequency: it gets that of the slowest wave.
+    frequencies[0] = frequencies[1]
+    amplitudes = frequencies ** (-colour / 2)
+    real, imaginary = rng.standard_normal((2, plans, size, len(frequencies)))
+    waves = amplitudes * (real + 1j * imaginary)
+    # Mean and, of an even number of steps, fastest wave are real. They enter a step once, the
+    # others twice, and their two parts share one variance.
+    powers = 4 * amplitudes**2
+    powers[0] /= 2
+    waves[..., 0] = np.sqrt(2) * waves[..., 0].real
+    if horizon % 2 == 0:
+        powers[-1] /= 2
+        waves[..., -1] = np.sqrt(2) * waves[..., -1].real
+    deviation = np.sqrt(powers.sum()) / horizon
+    return np.ascontiguousarray(np.swapaxes(np.fft.irfft(waves, n=horizon) / deviation, 1, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -19,11 +19,17 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Differentiable
 from pytest_cpg.contracts.world_model import Noise
-from pytest_cpg.planners.candidates import BestPlans, score_plans
-from pytest_cpg.planners.distributions import shift
-from pytest_cpg.planners.noise import draw_noise
-from pytest_cpg.planners.objective import Choice, step_weights
-from pytest_cpg.planners.settings import Gradients, Objective, check_settings
+from pytest_cpg.planners.distributions import draw_noise, shift
+from pytest_cpg.planners.search import (
+    BestPlans,
+    Choice,
+    Gradients,
+    Objective,
+    Rngs,
+    Search,
+    score_plans,
+    step_weights,
+)
 
 Slopes: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
@@ -32,7 +38,7 @@ _DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GradientMPC:
+class GradientMPC(Search):
     """Adam (Kingma and Ba 2015) on the actions of a few plans, the best plan seen is executed.
 
     A torch model is differentiated by torch, through its dynamics; the true dynamics and whatever
@@ -71,14 +77,11 @@ class GradientMPC:
     name: ClassVar[str] = "gradient"
     is_warm_started: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     def plan(
         self,
         world_model: PlanningModel,
         latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
+        rngs: Rngs,
         remaining: IntArray,
         memory: FloatArray | None = None,
     ) -> Plans:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,11 +10,17 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Actor
-from pytest_cpg.planners.candidates import score_plans, take
-from pytest_cpg.planners.distributions import Spread, plan_distribution
-from pytest_cpg.planners.noise import draw_noise
-from pytest_cpg.planners.objective import Choice, rate
-from pytest_cpg.planners.settings import Objective, check_settings, written
+from pytest_cpg.planners.distributions import Spread, draw_noise, plan_distribution
+from pytest_cpg.planners.search import (
+    Choice,
+    Objective,
+    Rngs,
+    Search,
+    rate,
+    score_plans,
+    take,
+    written,
+)
 
 # Settings that a report always names.
 _USUAL = (
@@ -25,7 +30,7 @@ _USUAL = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MPPI:
+class MPPI(Search):
     """Model predictive path integral control (Williams et al., ICRA 2017, equation 22).
 
     Plans are drawn around the last mean, shifted by the executed steps, and their mean by
@@ -78,9 +83,6 @@ class MPPI:
     name: ClassVar[str] = "mppi"
     is_warm_started: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     def __repr__(self) -> str:
         return written(self, _USUAL)
 
@@ -88,7 +90,7 @@ class MPPI:
         self,
         world_model: PlanningModel,
         latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
+        rngs: Rngs,
         remaining: IntArray,
         memory: FloatArray | None = None,
     ) -> Plans:
@@ -120,12 +122,7 @@ class MPPI:
             lengths = np.minimum(remaining, self.execute)
         return Plans(chosen, lengths, memory=distribution.shifted(lengths))
 
-    def _begun(
-        self,
-        world_model: PlanningModel,
-        latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
-    ) -> FloatArray:
+    def _begun(self, world_model: PlanningModel, latents: FloatArray, rngs: Rngs) -> FloatArray:
         """Return what the model's policy would do [N, P, H, A]; no plan of a world without one."""
         episodes, size = len(latents), world_model.actions.size
         # Drawn in any world: the arms of an episode go on with the same noise.
@@ -167,9 +164,7 @@ def tdmpc2(**changes: Any) -> MPPI:
     return replace(_OFFICIAL, **changes)
 
 
-def _drawn(
-    plans: FloatArray, weights: FloatArray, rngs: Sequence[np.random.Generator]
-) -> FloatArray:
+def _drawn(plans: FloatArray, weights: FloatArray, rngs: Rngs) -> FloatArray:
     """Draw one of the plans [N, K, H, A] of each episode by its weight [N, K]: [N, H, A]."""
     unit = np.array([rng.random() for rng in rngs])
     upper = np.cumsum(weights, axis=1)[:, :-1]
@@ -181,9 +176,6 @@ def path_weights(costs: FloatArray, temperature: float, *, raw: bool = False) ->
 
     A plan of infinite cost has none, unless all of them have. The temperature is in standard
     deviations of the costs, or in their own unit where it is ``raw``.
-
-    >>> path_weights(np.array([[0.0, 1.0, np.inf]]), 0.5).round(3)
-    array([[0.982, 0.018, 0.   ]])
     """
     is_known = np.isfinite(costs)
     finite = np.where(is_known, costs, 0.0)

@@ -9,13 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import (
-    ActionSpace,
-    Dynamics,
-    FloatArray,
-    Planner,
-    Task,
-)
+from pytest_cpg.contracts import ActionSpace, Dynamics, FloatArray, Planner, Task
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.policy import Policy
@@ -35,9 +29,7 @@ class TanhNetwork:
 
     Attributes
     ----------
-    weights : sequence of arrays [out, in]
-    biases : sequence of arrays [out]
-        As many as there are weights.
+    weights, biases : sequences of arrays [out, in] and [out]
     actions : ActionSpace, optional
         What the outputs in [-1, 1] are stretched to: the bounds of a box, or the box around a
         finite set, of which the nearest action is taken. None leaves them as they are.
@@ -72,11 +64,8 @@ class TanhNetwork:
     ) -> TanhNetwork:
         """Return a network with Gaussian weights.
 
-        Parameters
-        ----------
-        gain : float
-            Deviation of a weight times the root of its layer's inputs; more of it makes actions
-            change faster with what is observed.
+        Their deviation is ``gain`` over the root of a layer's inputs; more of it makes actions
+        change faster with what is observed.
         """
         sizes = [observation_size, *hidden, actions.size]
         weights = [
@@ -92,11 +81,7 @@ class TanhNetwork:
         return int(self.weights[0].shape[1])
 
     def act(self, observations: FloatArray) -> FloatArray:
-        """Map observations [B, O] to actions [B, A] of float32; see `Policy`.
-
-        Observations of float32, such as a network imagines, are evaluated in float32, at a fifth of
-        the time.
-        """
+        """Map observations [B, O] to actions [B, A] of float32; in float32 where those are."""
         rows_seen = np.asarray(observations)
         kind = np.float32 if rows_seen.dtype == np.float32 else np.float64
         layers: list[tuple[FloatArray, FloatArray]] = [
@@ -118,14 +103,9 @@ class TanhNetwork:
 
 @dataclass(frozen=True, slots=True)
 class FunctionPolicy:
-    """A function of yours as a policy.
+    """A function as a policy: it maps observations [B, O] to actions [B, A], both numpy arrays.
 
-    Attributes
-    ----------
-    function : callable
-        Maps observations [B, O] to actions [B, A], both numpy arrays.
-    noise_size : int, optional
-        With it the function is called with observations, step and noise, as a `StochasticPolicy`.
+    With a ``noise_size`` it is called with observations, step and noise, as a `StochasticPolicy`.
     """
 
     function: Callable[..., FloatArray]
@@ -138,22 +118,11 @@ class FunctionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoiseMixture:
-    """A policy whose every action is mixed with one that means nothing.
+    """A policy whose every action is mixed with noise that means nothing, a share of it in [0, 1].
 
-    The noise is uniform over the box and a fixed function of the observation that changes fast
-    with it, so that the mixture is a `Policy`: without memory, and the same when asked again.
-
-    Attributes
-    ----------
-    policy : Policy
-    actions : ActionSpace
-        Of the task. Of a finite set, the action nearest to the mixture is taken.
-    share : float
-        Of noise, in [0, 1]: 0 is the policy itself.
-    seed : int
-        Of the noise.
-    frequency : float
-        How often the noise turns while an observation changes by 1.
+    The noise is uniform over the box and a fixed function of seed and observation that turns
+    ``frequency`` times while that changes by 1: the mixture is a `Policy`, without memory. Of a
+    finite set, the action nearest to the mixture is taken.
     """
 
     policy: Policy
@@ -199,12 +168,9 @@ class PlannerPolicy:
     planner : Planner
         One that begins no plan from the last one: there is no memory.
     dynamics : Dynamics
-        What it plans in: maps observations [B, O] and actions [B, A] to the next observations. A
-        policy sees no more than that, so a task's own will do where its states are observed.
+        What it plans in: maps observations [B, O] and actions [B, A] to the next observations.
     task : Task
         Whose actions there are, and whose score of observations rates plans.
-    seed : int
-        Of the numbers that the planner draws.
     """
 
     planner: Planner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,17 +20,15 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Observer
 from pytest_cpg.planners.acting import answered, check_repeats
-from pytest_cpg.planners.candidates import cheapest
-from pytest_cpg.planners.noise import draw_noise
-from pytest_cpg.planners.objective import Choice
+from pytest_cpg.planners.distributions import draw_noise
 from pytest_cpg.planners.policies import FunctionPolicy
-from pytest_cpg.planners.settings import Objective, check_settings
+from pytest_cpg.planners.search import Choice, Objective, Rngs, Search, cheapest, check_settings
 
 _POLICY = "the policy of PolicyGuided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyGuided:
+class PolicyGuided(Search):
     """The actions of a policy in the imagined world, improved by noise around them.
 
     A plan is what the policy does where the model says it would get to; every step of it is
@@ -39,10 +37,8 @@ class PolicyGuided:
     Attributes
     ----------
     policy : callable
-        Maps observations [1, O] to actions [1, A], numpy arrays both, by itself alone: an episode
-        must get the same action each time, and for each plan one is asked for twice. It is asked
-        for one episode at a time, so that no batch can change what it says. Of a finite set, the
-        action nearest to its answer is taken.
+        Maps observations [1, O] to actions [1, A], numpy arrays both, the same each time it is
+        asked. Of a finite set, the action nearest to its answer is taken.
     candidates : int
         Plans that are rated, the policy's own among them.
     noise : float
@@ -76,11 +72,7 @@ class PolicyGuided:
         return self.horizon * (self.horizon - 1) // 2 + self.candidates * self.horizon
 
     def plan(
-        self,
-        world_model: PlanningModel,
-        latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
-        remaining: IntArray,
+        self, world_model: PlanningModel, latents: FloatArray, rngs: Rngs, remaining: IntArray
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
         followed = self._followed(world_model, latents)[:, None]
@@ -123,9 +115,7 @@ class PolicyGuided:
         ]
         return actions.nearest(np.stack(rows))
 
-    def _varied(
-        self, actions: ActionSpace, own: FloatArray, rngs: Sequence[np.random.Generator]
-    ) -> FloatArray:
+    def _varied(self, actions: ActionSpace, own: FloatArray, rngs: Rngs) -> FloatArray:
         """Return plans [N, K - 1, H, A] near those of the policy [N, 1, H, A]."""
         count = self.candidates - 1
         if isinstance(actions, FiniteActions):

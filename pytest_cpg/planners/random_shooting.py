@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
-from pytest_cpg.planners.candidates import cheapest, score_plans
-from pytest_cpg.planners.objective import Choice
-from pytest_cpg.planners.settings import Ties, check_settings
+from pytest_cpg.planners.search import Choice, Rngs, Search, Ties, cheapest, score_plans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomShooting:
+class RandomShooting(Search):
     """Uniform random plans, the best one executed up to its earliest best step.
 
     Defaults are of the published acrobot-swingup experiment (50 candidates of 15 steps).
@@ -33,15 +30,8 @@ class RandomShooting:
     ties: Ties = "earliest"
     name: ClassVar[str] = "random-shooting"
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     def plan(
-        self,
-        world_model: PlanningModel,
-        latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
-        remaining: IntArray,
+        self, world_model: PlanningModel, latents: FloatArray, rngs: Rngs, remaining: IntArray
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
         plans = world_model.actions.sample(rngs, (self.candidates, self.horizon))
@@ -50,24 +40,14 @@ class RandomShooting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chance:
-    """Uniform random actions; the world model is never asked.
-
-    Attributes
-    ----------
-    horizon : int
-        Actions drawn at a time. Blocks only save calls: none of them looks at the world.
-    """
+class Chance(Search):
+    """Uniform random actions, ``horizon`` of them at a time; the world model is never asked."""
 
     horizon: int = 25
     name: ClassVar[str] = "chance"
 
     def plan(
-        self,
-        world_model: PlanningModel,
-        latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
-        remaining: IntArray,
+        self, world_model: PlanningModel, latents: FloatArray, rngs: Rngs, remaining: IntArray
     ) -> Plans:
         """Draw actions for ``N`` episodes; see `Planner.plan`."""
         del latents

@@ -1,12 +1,11 @@
 """Tree searches: beam over a finite action set, and greedy.
 
-None of them draws a random number where the set is finite. A plan is always imagined from where
-the episode is, never from an imagined latent: only then is the oracle exact (see `Task.rollout`).
+A plan is always imagined from where the episode is, never from an imagined latent: only then is the
+oracle exact (see `Task.rollout`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,13 +20,20 @@ from pytest_cpg.contracts import (
     PlanningModel,
     Plans,
 )
-from pytest_cpg.planners.candidates import cheapest, score_plans
-from pytest_cpg.planners.objective import Choice
-from pytest_cpg.planners.settings import Objective, Ties, check_settings
+from pytest_cpg.planners.search import (
+    Choice,
+    Objective,
+    Rngs,
+    Search,
+    Ties,
+    cheapest,
+    check_settings,
+    score_plans,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeamSearch:
+class BeamSearch(Search):
     """Plans grown step by step, the best of them kept; all there are with ``M**(H - 1)`` of them.
 
     A decision imagines up to ``width * M * H * (H + 1) / 2`` steps.
@@ -47,15 +53,8 @@ class BeamSearch:
     ties: Ties = "earliest"
     name: ClassVar[str] = "beam"
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     def plan(
-        self,
-        world_model: PlanningModel,
-        latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
-        remaining: IntArray,
+        self, world_model: PlanningModel, latents: FloatArray, rngs: Rngs, remaining: IntArray
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
         del rngs
@@ -82,7 +81,7 @@ class BeamSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Greedy:
+class Greedy(Search):
     """The action that looks best one step ahead.
 
     Attributes
@@ -106,11 +105,7 @@ class Greedy:
             )
 
     def plan(
-        self,
-        world_model: PlanningModel,
-        latents: FloatArray,
-        rngs: Sequence[np.random.Generator],
-        remaining: IntArray,
+        self, world_model: PlanningModel, latents: FloatArray, rngs: Rngs, remaining: IntArray
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
         del remaining

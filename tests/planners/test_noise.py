@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.planners.noise import draw_noise
+from pytest_cpg.planners.distributions import draw_noise
 
 MANY = (20_000, 8, 1)
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pytest_cpg.planners import ICEM, Greedy, RandomShooting
-from pytest_cpg.planners.objective import Choice, rate, step_weights
+from pytest_cpg.planners.search import Choice, rate, step_weights
 
 OBJECTIVES = ["best", "sum", "terminal", "peak-and-tail"]
 

@@ -12,7 +12,7 @@ from pytest_cpg.episodes.replay import replay
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, ICEM, MPPI, PolicyGuided, RandomShooting
-from pytest_cpg.planners.objective import Choice
+from pytest_cpg.planners.search import Choice
 from pytest_cpg.world_models import OracleDynamics, Rescored, bind
 
 TASK = Slider()

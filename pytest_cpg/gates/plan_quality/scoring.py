@@ -24,7 +24,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.gates.plan_quality.formulas import are_flat, bounded, cfsim
 from pytest_cpg.gates.plan_quality.search import Search, explore
-from pytest_cpg.planners.objective import Choice, objective_of
+from pytest_cpg.planners.search import Choice, objective_of
 from pytest_cpg.world_models import BoundModel
 
 # In one array of imagined or true states, of which there are a handful at a time: 32 MiB.

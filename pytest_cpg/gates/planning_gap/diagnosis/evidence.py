@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
-from pytest_cpg.planners.settings import Objective
+from pytest_cpg.planners.search import Objective
 from pytest_cpg.stats import Interval
 
 # Rows of the candidates that planners chose; those behind them are random.

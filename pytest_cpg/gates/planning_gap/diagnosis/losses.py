@@ -16,7 +16,7 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import FIRST_RANDOM, Evidence
-from pytest_cpg.planners.objective import rate
+from pytest_cpg.planners.search import rate
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.intervals import student_critical_value
 

@@ -35,7 +35,7 @@ from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
     error,
     true_steps_at,
 )
-from pytest_cpg.planners.objective import objective_of, rate
+from pytest_cpg.planners.search import objective_of, rate
 from pytest_cpg.world_models import BoundModel
 
 # Decisions whose states are asked about: half of them check what is found on the others.

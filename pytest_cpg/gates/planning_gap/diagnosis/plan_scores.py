@@ -24,7 +24,7 @@ from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     Memory,
 )
 from pytest_cpg.gates.planning_gap.diagnosis.one_step import one_step_of
-from pytest_cpg.planners.objective import objective_of
+from pytest_cpg.planners.search import objective_of
 from pytest_cpg.world_models import BoundModel, OracleDynamics
 
 # Random plans of each decision; Kendall's tau of one decision then has a deviation of 0.15.

@@ -1,0 +1,263 @@
+"""Search: the settings of planners, their candidate plans, and what a plan is chosen for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from pytest_cpg.contracts import FloatArray, IntArray, Planner, PlanningModel, Plans
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.planner import PlanCosts
+
+Ties: TypeAlias = Literal["earliest", "published"]
+Objective: TypeAlias = Literal["best", "sum", "terminal", "peak-and-tail"]
+Gradients: TypeAlias = Literal["auto", "finite-differences"]
+
+Rngs: TypeAlias = Sequence[np.random.Generator]
+"""Each episode's own stream."""
+
+_CHOICES = {"ties": Ties, "objective": Objective, "gradients": Gradients}
+# The least of each.
+_COUNTS = {
+    **dict.fromkeys(("horizon", "execute", "iterations", "samples", "candidates"), 1),
+    "elites": 1,
+    "width": 1,
+    "policy_plans": 0,
+}
+_POSITIVE = "above 0", lambda value: 0 < value < math.inf
+_NOT_NEGATIVE = "of at least 0", lambda value: 0 <= value < math.inf
+_NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    **dict.fromkeys(("temperature", "learning_rate", "difference"), _POSITIVE),
+    **dict.fromkeys(("initial_deviation", "minimum_deviation", "deviation"), _NOT_NEGATIVE),
+    **dict.fromkeys(("noise", "colour"), _NOT_NEGATIVE),
+    "smoothing": ("in [0, 1)", lambda value: 0 <= value < 1),
+    "correlation": ("in (-1, 1)", lambda value: -1 < value < 1),
+    "keep": ("in [0, 1]", lambda value: 0 <= value <= 1),
+    "decay": ("of at least 1", lambda value: 1 <= value < math.inf),
+}
+# The first of each two may not be more than the second.
+_BOUNDS = (
+    ("execute", "horizon"),
+    ("elites", "samples"),
+    ("policy_plans", "samples"),
+    ("minimum_deviation", "deviation"),
+)
+# Of "peak-and-tail": the weight of the mean of the plan's last quarter. A plan that swings up and
+# falls again is worth less than one that stays up.
+_TAIL_WEIGHT = 0.3
+_TAIL_SHARE = 4
+
+
+class Search:
+    """A planner whose fields are checked by their names."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+def check_settings(planner: Any) -> None:
+    """Raise ValueError unless every field of a planner may be what it is.
+
+    A field that is annotated so may be None, and one whose default is a bool is one.
+    """
+    for field in fields(planner):
+        name, value = field.name, getattr(planner, field.name)
+        if value is None and str(field.type).endswith("| None"):
+            continue
+        wanted = None
+        if name in _COUNTS:
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            if not is_whole or value < _COUNTS[name]:
+                wanted = f"a whole number of at least {_COUNTS[name]}"
+        elif name in _NUMBERS:
+            text, fits = _NUMBERS[name]
+            is_number = isinstance(value, Real) and not isinstance(value, bool)
+            if not is_number or not fits(value):
+                wanted = f"a number {text}"
+        elif name in _CHOICES and value not in get_args(_CHOICES[name]):
+            wanted = f"one of {get_args(_CHOICES[name])}"
+        elif isinstance(field.default, bool) and not isinstance(value, bool):
+            wanted = "True or False"
+        if wanted:
+            raise ValueError(f"{name} must be {wanted}, got {value!r}")
+    for name, limit in _BOUNDS:
+        value, most = getattr(planner, name, None), getattr(planner, limit, None)
+        if value is not None and most is not None and value > most:
+            raise ValueError(f"{name} must not exceed {limit} {most}, got {value}")
+
+
+def written(planner: Any, always: Container[str]) -> str:
+    """Return how a planner is made: the fields that are always named, and those that differ."""
+    shown = (
+        f"{field.name}={getattr(planner, field.name)!r}"
+        for field in fields(planner)
+        if field.name in always or getattr(planner, field.name) != field.default
+    )
+    return f"{type(planner).__name__}({', '.join(shown)})"
+
+
+def score_plans(world_model: PlanningModel, latents: FloatArray, plans: FloatArray) -> FloatArray:
+    """Imagine every candidate: latents [N, Z], plans [N, K, H, A] to scores [N, K, H]."""
+    episodes, candidates, horizon, size = plans.shape
+    imagined = world_model.rollout(
+        np.repeat(latents, candidates, axis=0), plans.reshape(episodes * candidates, horizon, size)
+    )
+    return world_model.score(imagined).reshape(episodes, candidates, horizon)
+
+
+def cut_at_best(
+    scores: FloatArray, remaining: IntArray, *, ties: Ties = "earliest"
+) -> tuple[FloatArray, IntArray]:
+    """Return the best score of each candidate [N, K] and the steps that lead there [N, K].
+
+    Lower scores [N, K, H] are better; steps past the remaining ones [N] do not count. Of several
+    best steps the earliest is taken; with ties="published" the last step wins its ties, as the
+    published rule starts from its score and looks for a strictly better one.
+    """
+    horizon = scores.shape[-1]
+    cap = np.minimum(remaining, horizon)
+    if (cap < horizon).any():
+        scores = np.where(np.arange(horizon) < cap[:, None, None], scores, np.inf)
+    step = scores.argmin(axis=-1)
+    best = np.take_along_axis(scores, step[..., None], axis=-1)[..., 0]
+    lengths = step + 1
+    if ties == "published":
+        last = np.broadcast_to((cap - 1)[:, None, None], (*scores.shape[:2], 1))
+        wins = np.take_along_axis(scores, last, axis=-1)[..., 0] == best
+        lengths = np.where(wins, cap[:, None], lengths)
+    return best, lengths
+
+
+class BestPlans:
+    """The best plan [N, H, A] of each episode that a search has seen, and its lengths [N]."""
+
+    def __init__(self, episodes: int, horizon: int, size: int) -> None:
+        self.actions = np.empty((episodes, horizon, size))
+        self.lengths = np.ones(episodes, dtype=np.intp)
+        self._lowest: FloatArray | None = None
+
+    def offer(self, plans: FloatArray, costs: FloatArray, lengths: IntArray) -> IntArray:
+        """Look at plans [N, K, H, A]; return the candidates from the best to the worst [N, K]."""
+        ranking = np.argsort(costs, axis=1, kind="stable")
+        episodes, top = np.arange(len(plans)), ranking[:, 0]
+        cost = costs[episodes, top]
+        better = np.ones(len(plans), dtype=bool) if self._lowest is None else cost < self._lowest
+        self._lowest = np.where(better, cost, cost if self._lowest is None else self._lowest)
+        self.lengths = np.where(better, lengths[episodes, top], self.lengths)
+        self.actions[better] = plans[episodes, top][better]
+        return ranking
+
+
+def take(plans: FloatArray, candidates: IntArray) -> FloatArray:
+    """Return some candidates [N, E] of plans [N, K, H, A]: [N, E, H, A]."""
+    return np.take_along_axis(plans, candidates[:, :, None, None], axis=1)
+
+
+def cheapest(plans: FloatArray, costs: FloatArray, lengths: IntArray) -> Plans:
+    """Return the cheapest of candidates [N, K, H, A] for each episode, of equal ones the first."""
+    episodes, best = np.arange(len(plans)), costs.argmin(axis=1)
+    return Plans(plans[episodes, best], lengths[episodes, best])
+
+
+def objective_of(planner: Planner) -> Objective:
+    """Return what a planner chooses plans for, as far as we know."""
+    objective: Any = getattr(planner, "objective", "best")
+    return objective if objective in get_args(Objective) else "best"
+
+
+def rate(
+    scores: FloatArray,
+    remaining: IntArray,
+    *,
+    objective: Objective = "best",
+    execute: int | None = None,
+    ties: Ties = "earliest",
+) -> tuple[FloatArray, IntArray]:
+    """Return the cost of each candidate [N, K] and how many steps of it to execute [N, K].
+
+    Lower scores [N, K, H] and costs are better; steps past the remaining ones [N] do not count.
+
+    Parameters
+    ----------
+    objective : "best", "sum", "terminal" or "peak-and-tail"
+        The score of the best step (the published rule), the sum of all scores, the last score, or
+        the best score and 0.3 of the mean of the last quarter. Where rewards rate, a step's score
+        is minus its reward; where a value stands behind them, minus the return of a plan that ends
+        there.
+    execute : int, optional
+        Steps to execute; by default up to the best step, as published.
+    ties : "earliest" or "published"
+        See `cut_at_best`.
+    """
+    best, lengths = cut_at_best(scores, remaining, ties=ties)
+    if execute is not None:
+        lengths = np.broadcast_to(np.minimum(remaining, execute)[:, None], best.shape)
+    if objective == "best":
+        return best, lengths
+    weights = step_weights(scores, remaining, objective=objective)
+    # A diverged plan rates as infinity, which no weight of zero takes away.
+    return (weights * np.where(weights > 0, scores, 0.0)).sum(axis=-1), lengths
+
+
+def step_weights(
+    scores: FloatArray, remaining: IntArray, *, objective: Objective = "best"
+) -> FloatArray:
+    """Return the weight of each step's score in the cost [N, K, H]; see `rate`."""
+    horizon = scores.shape[-1]
+    cap = np.minimum(remaining, horizon)[:, None, None]
+    step = np.broadcast_to(np.arange(horizon), scores.shape)
+    if objective == "sum":
+        return np.asarray(step < cap, dtype=np.float64)
+    if objective == "terminal":
+        return np.asarray(step == cap - 1, dtype=np.float64)
+    _, lengths = cut_at_best(scores, remaining)
+    weights: FloatArray = np.asarray(step == lengths[..., None] - 1, dtype=np.float64)
+    if objective == "peak-and-tail":
+        tail = np.maximum(1, cap // _TAIL_SHARE)
+        weights += np.where((step < cap) & (step >= cap - tail), _TAIL_WEIGHT / tail, 0.0)
+    return weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """How a planner chooses among its candidates; see `rate`."""
+
+    objective: Objective = "best"
+    execute: int | None = None
+    ties: Ties = "earliest"
+
+    @classmethod
+    def of(cls, planner: Any) -> Choice:
+        """Return a planner's choice: its own fields of these names, of the others the defaults."""
+        names = (field.name for field in fields(cls))
+        return cls(**{name: getattr(planner, name) for name in names if hasattr(planner, name)})
+
+    def rate(self, scores: FloatArray, remaining: IntArray) -> tuple[FloatArray, IntArray]:
+        """Return costs and lengths of candidates; see the function `rate`."""
+        return rate(
+            scores, remaining, objective=self.objective, execute=self.execute, ties=self.ties
+        )
+
+    def rate_plans(
+        self,
+        world_model: PlanningModel,
+        latents: FloatArray,
+        plans: FloatArray,
+        remaining: IntArray,
+    ) -> tuple[FloatArray, IntArray]:
+        """Imagine candidates [N, K, H, A] from latents [N, Z]; return what `rate` says of them.
+
+        Where nothing but the end of a plan decides, nothing else is rated.
+        """
+        if self.objective != "terminal" or self.execute is None or not has(world_model, PlanCosts):
+            return self.rate(score_plans(world_model, latents, plans), remaining)
+        costs = world_model.plan_costs(latents, plans, np.minimum(remaining, plans.shape[2]))
+        lengths = np.minimum(remaining, self.execute)
+        return costs, np.broadcast_to(lengths[:, None], costs.shape)
