@@ -26,7 +26,7 @@ def html_page(reports, *, kinds=GATES):
     """Return the page of the last of these sessions, with all of them as its history."""
     sessions = [session_of(one, kinds) for one in reports]
     history = History(tuple(map(past, sessions)))
-    return page.html_page(replace(sessions[-1], history=history))
+    return page.report(replace(sessions[-1], history=history))
 
 
 def markdown(report, **options):

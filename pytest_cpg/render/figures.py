@@ -8,7 +8,6 @@ figure's own view box. All marks of a kind are one path, as a page of 200 gates 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress, cycle, pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -52,28 +51,17 @@ class Label(NamedTuple):
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
+class Plot(NamedTuple):
     """A picture of two axes; the area between them begins at (`LEFT`, `TOP`).
 
-    Attributes
-    ----------
-    title, reading, finding : str
-        As in `Figure`.
-    said : str
-        For those who do not see it.
-    width, height, foot : int
-        Of all of it, and where the lower axis lies.
-    grid : str
-        Path of the lines across.
-    labels : tuple of Label
-    marks : tuple of (str, str)
-        Styles and paths.
+    ``title``, ``reading`` and ``finding`` are as in `Figure`; ``said`` is for who does not see it.
+    The lower axis lies at ``foot`` and ends at ``right``; ``grid`` is the path of the lines across,
+    and ``marks`` are styles and paths.
     """
 
     title: str
-    reading: str = ""
-    finding: str = ""
+    reading: str
+    finding: str
     said: str
     width: int
     height: int
@@ -120,16 +108,17 @@ def draw(figure: Figure, place: Place) -> Plot:
         ends = min(values, default=0.0), max(values, default=1.0)
         across = Axis.across(*ends, length=width)
     area = _Area(across, up)
-    names = _names(figure, area)
+    ticks = [
+        # Every other one has no room on a telephone.
+        Label(area.x(tick), area.foot + 18, _written(tick), "middle", "odd" * (at % 2))
+        for at, tick in enumerate(across.ticks)
+    ]
     return _plot(
         area,
-        title=figure.title,
-        reading=figure.reading,
-        finding=figure.finding,
-        said=_said(figure),
+        titles=(figure.title, figure.reading, figure.finding, _said(figure)),
         axes=figure.axes,
-        ticks=_ticks(across, area),
-        names=names,
+        ticks=ticks,
+        names=_names(figure, area),
         marks=_marks(figure, area),
     )
 
@@ -137,45 +126,25 @@ def draw(figure: Figure, place: Place) -> Plot:
 def _plot(
     area: _Area,
     *,
+    titles: tuple[str, str, str, str],
     axes: tuple[str, str],
     ticks: Sequence[Label],
     names: Sequence[Label],
     marks: Sequence[tuple[str, str]],
-    title: str,
-    said: str,
     form: str = "{:.3g}",
-    reading: str = "",
-    finding: str = "",
 ) -> Plot:
     foot, right = area.foot, area.right
     room = max([_LEAST_RIGHT, *(12 + _LETTER_WIDTH * len(label.text) for label in names)])
     upward = [(area.y(tick), form.format(tick) if tick else "0") for tick in area.up.ticks]
     numbers = [Label(LEFT - 8, y + 4, text, "end") for y, text in upward]
-    titles = (
+    axis_titles = (
         Label(0, 16, axes[1], "start", "axis-title"),
         Label(right, foot + _FOOT - 4, axes[0], "end", "axis-title"),
     )
-    return Plot(
-        title=title,
-        reading=reading,
-        finding=finding,
-        said=said,
-        width=right + room,
-        height=foot + _FOOT,
-        foot=foot,
-        right=right,
-        grid="".join(f"M{LEFT} {y:g}H{right}" for y, _ in upward if y != foot),
-        labels=(*(label for label in titles if label.text), *numbers, *ticks, *names),
-        marks=tuple(marks),
-    )
-
-
-def _ticks(across: Axis, area: _Area) -> list[Label]:
-    """Return what stands below the lower axis; every other one has no room on a telephone."""
-    return [
-        Label(area.x(tick), area.foot + 18, _written(tick), "middle", "odd" * (at % 2))
-        for at, tick in enumerate(across.ticks)
-    ]
+    grid = "".join(f"M{LEFT} {y:g}H{right}" for y, _ in upward if y != foot)
+    labels = (*(label for label in axis_titles if label.text), *numbers, *ticks, *names)
+    size = right + room, foot + _FOOT
+    return Plot(*titles, *size, foot, right, grid, labels, tuple(marks))
 
 
 def _marks(figure: Figure, area: _Area) -> list[tuple[str, str]]:
@@ -208,7 +177,7 @@ def _line(points: _Points, area: _Area) -> str:
 
 
 def _stairs(points: _Points, area: _Area) -> str:
-    """Return a staircase that turns upward at each point, with one stair at most for each pixel."""
+    """Return a staircase that turns upward at each point, one stair at most for each pixel."""
     pixels = [(round(area.x(x)), round(area.y(y))) for x, y in points]
     x, y = pixels[0]
     path = [f"M{x} {y}"]
@@ -282,18 +251,10 @@ def _stops(points: Iterable[tuple[float, float]]) -> str:
     return "".join(f"M{x:g} {y:g}h0" for x, y in points)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """A number over several sessions, oldest first.
+class Course(NamedTuple):
+    """A number over several sessions, oldest first, and what each of them measured.
 
-    Attributes
-    ----------
-    revisions : tuple of str
-        What each of them measured; empty where that is not known.
-    accepted : int or None
-        Which of them was accepted.
-    is_hollow : tuple of bool
-        Whether it had another design than the last.
+    ``is_hollow`` says which had another design than the last, and ``accepted`` which was accepted.
     """
 
     trends: tuple[Trend, ...]
@@ -310,16 +271,17 @@ class Course:
 
 def course_plot(course: Course) -> Plot:
     """Draw a number over several sessions, from left to right."""
-    area = _course_area(course.trends, *_AREAS["lead"])
-    points, bounds = _course_points(course, area), [trend.bound for trend in course.trends]
+    trends, revisions = course.trends, course.revisions
+    area = _course_area(trends, *_AREAS["lead"])
+    points, bounds = _course_points(course, area), [trend.bound for trend in trends]
     whiskers = "".join(
-        f"M{x:g} {area.y(one.low):g}V{area.y(one.high):g}"
-        for (x, _), one in zip(points, bounds, strict=True)
+        f"M{x:g} {area.y(bound.low):g}V{area.y(bound.high):g}"
+        for (x, _), bound in zip(points, bounds, strict=True)
     )
     foot, (last, height) = area.foot, points[-1]
     ticks = [
-        Label(points[0][0], foot + 18, course.revisions[0], "start", "odd"),
-        Label(area.right, foot + 18, course.revisions[-1], "end"),
+        Label(points[0][0], foot + 18, revisions[0], "start", "odd"),
+        Label(area.right, foot + 18, revisions[-1], "end"),
     ]
     marks = [("whiskers", whiskers), *_course_marks(course, points)]
     if course.accepted is not None:
@@ -329,22 +291,18 @@ def course_plot(course: Course) -> Plot:
         ticks.append(Label(middle, foot + 33, "accepted", "middle"))
         marks.insert(0, ("limit", f"M{at:g} {level:g}H{area.right}"))
     marks.append(("last", f"M{last:g} {height - 7:g}l7 7-7 7-7-7z"))
-    first = course.trends[0]
     levels = {bound.level for bound in bounds}
-    said = f"{percentage(levels.pop())} " if len(levels) == 1 else ""
-    what = "commits" if any(course.revisions) else "sessions"
+    level_text = f"{percentage(levels.pop())} " if len(levels) == 1 else ""
+    what = "commits" if any(revisions) else "sessions"
+    reading = f"{len(trends)} {what}. Bars are {level_text}intervals."
     return _plot(
         area,
-        title=first.name,
-        reading=f"{len(course.trends)} {what}. Bars are {said}intervals.",
-        said=course.said,
+        titles=(trends[0].name, reading, "", course.said),
         axes=("", ""),
         ticks=ticks,
-        names=[
-            Label(area.right + 12, height + 4, f"now {course.trends[-1].text}", style="of-last")
-        ],
+        names=[Label(area.right + 12, height + 4, f"now {trends[-1].text}", style="of-last")],
         marks=marks,
-        form="{:.3g}" if first.axis else "{:+.3g}",
+        form="{:.3g}" if trends[0].axis else "{:+.3g}",
     )
 
 
@@ -378,7 +336,7 @@ def _course_area(trends: Sequence[Trend], width: int, height: int) -> _Area:
 
 
 def _course_points(course: Course, area: _Area) -> list[tuple[float, float]]:
-    return [(area.x(at), area.y(one.bound.estimate)) for at, one in enumerate(course.trends)]
+    return [(area.x(at), area.y(trend.bound.estimate)) for at, trend in enumerate(course.trends)]
 
 
 def _course_marks(course: Course, points: Sequence[tuple[float, float]]) -> list[tuple[str, str]]:

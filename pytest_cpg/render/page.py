@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from pytest_cpg.gates.card import Command, Figure, Severity
 from pytest_cpg.gates.drift import Drift, Label, revision
 from pytest_cpg.gates.notation import duration, ranges
-from pytest_cpg.render.axis import Bar, bar, effect_axis
-from pytest_cpg.render.figures import Course, Plot, Spark, course_plot, draw, spark
-from pytest_cpg.render.film_strip import FilmStrip, film_strip
+from pytest_cpg.gates.strip import Reel, Strip
+from pytest_cpg.render.axis import Axis, Bar, bar, effect_axis
+from pytest_cpg.render.figures import Course, Plot, Spark, draw, spark
 from pytest_cpg.render.words import reasons
 from pytest_cpg.report.history import Point
 from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Session
@@ -26,12 +26,17 @@ _MOST_CELLS = 200
 # The marks of the sets of cells, in their order.
 _MARKS = ("both", "lost", "won", "neither")
 _LOST = 1
-_WHY = ("Why", "Note")
 # So many gates that do not pass are open; of more the first few, and as many that got worse.
 _MOST_OPEN, _FEW_OPEN = 6, 3
 # From so many gates on rows are dense, gates with parameters become a matrix, and what passes is a
 # row alone.
 MANY = 40
+# Of a frame of a film as it is defined once, and drawn in every layout.
+FRAME_WIDTH, FRAME_HEIGHT = 112, 84
+# Room above the frames of an arm for its name, between two arms, and below them for the axis.
+_NAME, _BETWEEN_ARMS, _AXIS = 22, 14, 40
+# Frames stand so far apart at least, in pixels.
+_GAP = 4
 
 
 class Cell(NamedTuple):
@@ -57,11 +62,6 @@ class Followed(NamedTuple):
     course: Course
     spark: Spark
 
-    @property
-    def plot(self) -> Plot:
-        """The course, as it stands beside the headline."""
-        return course_plot(self.course)
-
 
 class MatrixRow(NamedTuple):
     """All gates of one test that has parameters: how many of each tone, and the gates."""
@@ -71,6 +71,30 @@ class MatrixRow(NamedTuple):
     gates: list[Gate]
 
 
+class Lane(NamedTuple):
+    """One arm of a film: the top of its frames, and (number, left edge) of those with room."""
+
+    reel: Reel
+    top: float
+    frames: list[tuple[int, float]]
+
+
+class Film(NamedTuple):
+    """A strip as wide as a page or a telephone, each picture at its step on one axis."""
+
+    name: str
+    width: int
+    foot: float
+    scale: float
+    lanes: list[Lane]
+    ticks: list[tuple[float, str]]
+
+    @property
+    def height(self) -> float:
+        """Of all of it."""
+        return self.foot + _AXIS
+
+
 class Page:
     """What a page draws of a session: each figure when the template asks for it.
 
@@ -78,6 +102,8 @@ class Page:
     ----------
     gates : list of Gate
         The worst first.
+    names : dict
+        Of gates and comparisons, each as short as it stays its own.
     axis : Axis
         Of all effects that are shares.
     followed : dict
@@ -87,24 +113,26 @@ class Page:
     """
 
     def __init__(self, session: Session) -> None:
-        self.session, self.gates = session, session.worst_first
+        self.session, self.gates, self.names = session, session.worst_first, session.names
         self.rows = [row for gate in self.gates for row in gate.comparisons]
-        effects = (row.card.effect for row in self.rows)
-        self.axis = effect_axis(effect for effect in effects if effect is not None)
-        self._names = session.names
+        self.axis = effect_axis(row.card.effect for row in self.rows if row.card.effect is not None)
         self.loud = [gate for gate in self.gates if not gate.is_quiet]
         self.quiet = [gate for gate in self.gates if gate.is_quiet]
         # What measured nothing is a row alone.
         judged = [gate for gate in self.loud if gate.comparisons]
         few = judged if len(judged) <= _MOST_OPEN else judged[:_FEW_OPEN]
-        regressed = [gate for gate in judged if _is_regressed(gate)][:_MOST_OPEN]
-        self._open = {gate.id for gate in (*few, *regressed)}
+        regressed = [
+            gate
+            for gate in judged
+            if any(row.drift and row.drift.label is Label.REGRESSED for row in gate.comparisons)
+        ]
+        self._open = {gate.id for gate in (*few, *regressed[:_MOST_OPEN])}
         self.folded = [gate for gate in self.loud if not self.is_open(gate)]
-        points = ((row, session.history.points(row.name)) for row in self.rows)
         self.followed = {
-            one.name: _followed(found, one.judgement.drift)
-            for one, found in points
-            if len(found) > 1 and found[-1].found.trends
+            row.name: _followed(points, row.drift)
+            for row in self.rows
+            for points in [session.history.points(row.name)]
+            if len(points) > 1 and points[-1].found.trends
         }
         self.is_dense = len(self.gates) >= MANY
         facts = [_facts(row, gate) for gate in self.gates for row in gate.comparisons]
@@ -126,10 +154,6 @@ class Page:
             counted = [(tone, counts[tone]) for tone in _TONES if counts[tone]]
             yield MatrixRow(test.rpartition("/")[2], counted, gates)
 
-    def title(self, name: str) -> str:
-        """Return the name of a gate or comparison, as short as it stays its own."""
-        return self._names[name]
-
     def is_open(self, gate: Gate) -> bool:
         """Say whether a gate's section is open."""
         return gate.id in self._open
@@ -138,34 +162,33 @@ class Page:
         """Say whether a gate's facts stand in the place of tables, lists and figures."""
         return self.is_dense and not self.is_open(gate)
 
-    def bar(self, one: Comparison) -> Bar | None:
+    def bar(self, row: Comparison) -> Bar | None:
         """Return the bar of a comparison's effect."""
-        return None if one.card.effect is None else bar(one.card.effect, self.axis)
+        return None if row.card.effect is None else bar(row.card.effect, self.axis)
 
-    def strip(self, one: Comparison, gate: Gate) -> FilmStrip | None:
+    def strip(self, row: Comparison, gate: Gate) -> Strip | None:
         """Return the strip of an open gate, if it shows anything: it is most of a page."""
-        strip = one.judgement.strip if self.is_open(gate) else None
-        return film_strip(strip) if strip and all(reel.frames for reel in strip.reels) else None
+        strip = row.judgement.strip
+        is_shown = strip and self.is_open(gate) and all(reel.frames for reel in strip.reels)
+        return strip if is_shown else None
 
-    def facts(self, one: Comparison, gate: Gate) -> list[tuple[str, str]]:
+    def facts(self, row: Comparison, gate: Gate) -> list[tuple[str, str]]:
         """Return what a reader may look up; of one gate of many all its numbers."""
-        facts, card = _facts(one, gate), one.card
+        facts, card = _facts(row, gate), row.card
         if not self.is_listed(gate):
             return facts
-        numbers = [(row.name, ", ".join(filter(None, row.cells))) for row in card.table.rows]
+        numbers = [(line.name, ", ".join(filter(None, line.cells))) for line in card.table.rows]
         measures = card.cause.measures if card.cause is not None else ()
-        measures_text = [(name, f"{number} {text}") for name, number, text in measures]
-        return [fact for fact in (*numbers, *facts, *measures_text) if fact not in self.shared]
+        texts = [(name, f"{number} {text}") for name, number, text in measures]
+        return [fact for fact in (*numbers, *facts, *texts) if fact not in self.shared]
 
-    def plots(self, one: Comparison, gate: Gate, part: str) -> list[Plot]:
+    def plots(self, row: Comparison, gate: Gate, part: str) -> list[Plot]:
         """Return the figures of one part: what shows "why", what stands "beside", "others"."""
-        if one.is_quiet or self.is_listed(gate):
+        if row.is_quiet or self.is_listed(gate):
             return []
-        card = one.card
-        causes = card.cause.figures if card.cause is not None else ()
-        plots = [
-            figure for figure in (*causes, *card.figures) if figure.kind not in ("cells", "list")
-        ]
+        causes = row.card.cause.figures if row.card.cause is not None else ()
+        figures = (*causes, *row.card.figures)
+        plots = [figure for figure in figures if figure.kind not in ("cells", "list")]
         parts = {
             "why": plots[:1],
             "beside": [figure for figure in plots[1:] if figure not in causes],
@@ -173,76 +196,94 @@ class Page:
         }
         return [draw(figure, "why" if part == "why" else "half") for figure in parts[part]]
 
-    def cells(self, figure: Figure, one: Comparison, gate: Gate) -> Cells:
+    def cells(self, figure: Figure, row: Comparison, gate: Gate) -> Cells:
         """Return a figure's cells; those that were lost alone where there are many."""
-        replay = next((command.text for command in commands_of(one) if command.picks), "")
+        replay = next((command.text for command in commands_of(row) if command.picks), "")
         sets = list(zip(_MARKS, figure.series.items(), strict=False))
         is_long = sum(len(numbers) for _, (_, numbers) in sets) > _MOST_CELLS
         shown = sets[_LOST : _LOST + 1] if is_long else sets
         notes = {cell.number: cell for cell in figure.cells}
         drawn = []
-        for mark, (name, numbers) in shown if self.is_open(gate) and not one.is_quiet else []:
+        for mark, (name, numbers) in shown if self.is_open(gate) and not row.is_quiet else []:
             for number in numbers[:_MOST_CELLS]:
-                note_of = notes.get(number)
-                copies = "" if note_of is None else note_of.code
+                cell = notes.get(number)
+                copies = cell.code if cell else ""
                 if replay and mark == _MARKS[_LOST]:
                     copies = f"{replay}::{number}"
-                note = f"{figure.axes[0]} {number}: {name}{f'; {note_of.note}' if note_of else ''}"
+                note = f"{figure.axes[0]} {number}: {name}{f'; {cell.note}' if cell else ''}"
                 drawn.append(Cell(number, mark, note, copies))
         key = [(mark, name, len(numbers), ranges(numbers)) for mark, (name, numbers) in sets]
         return Cells(sorted(drawn, key=lambda cell: cell.number), key)
 
 
-def _is_regressed(gate: Gate) -> bool:
-    drifts = (row.drift for row in gate.comparisons)
-    return any(drift is not None and drift.label is Label.REGRESSED for drift in drifts)
-
-
-def tone_of(one: Gate | Comparison) -> Tone:
+def tone_of(result: Gate | Comparison) -> Tone:
     """Return how bad a result is: a gate that cannot see a model is none that judged it."""
-    judgements = one.entry.judgements if isinstance(one, Gate) else (one.judgement,)
+    judgements = result.entry.judgements if isinstance(result, Gate) else (result.judgement,)
     severities = [judgement.ruling.severity for judgement in judgements]
     if Severity.BLIND in severities and Severity.BAD not in severities:
         return "blind"
-    if one.state in FAILING:
+    if result.state in FAILING:
         return "bad"
-    if one.state in ("measured", "skipped"):
+    if result.state in ("measured", "skipped"):
         return "none"
     # A marker may accept what is bad.
-    is_good = one.state == "passed" and max(severities, default=Severity.GOOD) < Severity.BLIND
+    is_good = result.state == "passed" and max(severities, default=Severity.GOOD) < Severity.BLIND
     return "good" if is_good else "unsure"
 
 
-def reasons_of(one: Comparison) -> tuple[list[str], list[str]]:
+def reasons_of(row: Comparison) -> tuple[list[str], list[str]]:
     """Return paragraphs: why a result is as it is, and what to do."""
-    cause = one.card.cause
+    cause = row.card.cause
     # The name of a cause is a heading, and what is not known is none.
-    name = "" if cause is None else f"{cause.name}: "
-    notes = [
-        (kind, text.removeprefix(name))
-        for kind, text in reasons(one.judgement)
-        if not (cause is not None and text.startswith(name) and not cause.advice)
-    ]
-    why = [f"Note: {text}" if kind == "Note" else text for kind, text in notes if kind in _WHY]
-    advice = [f"{kind}: {text}" if kind == "Accept" else text for kind, text in notes]
-    return why, [text for text, (kind, _) in zip(advice, notes, strict=True) if kind not in _WHY]
+    name = f"{cause.name}: " if cause else ""
+    why: list[str] = []
+    advice: list[str] = []
+    for kind, text in reasons(row.judgement):
+        if cause and not cause.advice and text.startswith(name):
+            continue
+        lead = f"{kind}: " * (kind in ("Note", "Accept"))
+        (why if kind in ("Why", "Note") else advice).append(lead + text.removeprefix(name))
+    return why, advice
 
 
 def detail_of(gate: Gate) -> str:
     """Return why a gate ended so, or how it ended where nothing else is said of it."""
-    is_told = bool(gate.comparisons or gate.entry.measurements)
-    return gate.entry.detail or ("" if is_told else WORDS[gate.state])
+    says_more = bool(gate.comparisons or gate.entry.measurements)
+    return gate.entry.detail or ("" if says_more else WORDS[gate.state])
 
 
-def commands_of(one: Comparison) -> tuple[Command, ...]:
+def commands_of(row: Comparison) -> tuple[Command, ...]:
     """Return what to type where somebody has to look at it."""
-    return () if one.is_quiet else one.judgement.commands
+    return () if row.is_quiet else row.judgement.commands
 
 
-def _facts(one: Comparison, gate: Gate) -> list[tuple[str, str]]:
+def films(strip: Strip) -> list[Film]:
+    """Return where the pictures of a lost episode stand, in every layout."""
+    return [_film(strip, "broad", 1120, 1.0), _film(strip, "narrow", 358, 0.67)]
+
+
+def _film(strip: Strip, name: str, width: int, scale: float) -> Film:
+    wide, high = FRAME_WIDTH * scale, FRAME_HEIGHT * scale
+    last = max(reel.frames[-1][0] for reel in strip.reels)
+    axis = Axis.across(0, last, length=round(width - wide))
+    lanes = []
+    for at, reel in enumerate(strip.reels):
+        # The last frame stands in any case, and of the others those that are clear of it.
+        *others, end = ((number, axis.at(step)) for number, (step, _) in enumerate(reel.frames))
+        frames: list[tuple[int, float]] = []
+        for number, x in others:
+            is_clear = not frames or x - frames[-1][1] >= wide + _GAP
+            if is_clear and end[1] - x >= wide + _GAP:
+                frames.append((number, x))
+        lanes.append(Lane(reel, _NAME + at * (_NAME + high + _BETWEEN_ARMS), [*frames, end]))
+    ticks = [(axis.at(tick), f"{tick:g}") for tick in axis.ticks]
+    return Film(name, width, lanes[-1].top + high + 8, scale, lanes, ticks)
+
+
+def _facts(row: Comparison, gate: Gate) -> list[tuple[str, str]]:
     attempt, seconds = gate.entry.attempt, gate.seconds
     facts = [("attempt", f"number {attempt}")] if attempt > 1 else []
-    facts += [*one.card.table.below, *one.card.facts]
+    facts += [*row.card.table.below, *row.card.facts]
     # What was stored, or finished before an interruption, took its time in another one.
     took = [] if seconds is None else [("test took", f"{duration(seconds)} in this session")]
     return facts + took

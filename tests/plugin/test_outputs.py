@@ -347,7 +347,7 @@ def test_a_page_that_cannot_be_drawn_costs_no_other_file(project, monkeypatch):
         raise RuntimeError("our own bug")
 
     # By its name in sys.modules, which runs in this process may have forgotten.
-    monkeypatch.setattr(import_module("pytest_cpg.render.html_page"), "html_page", fails)
+    monkeypatch.setattr(import_module("pytest_cpg.render.html_page"), "report", fails)
     result = project.runpytest_inprocess("--cpg-html=p.html", "--cpg-json=n.json", "-k", "right")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     said = flat(result)

@@ -13,7 +13,7 @@ from pytest_cpg.gates.card import Card, Figure, Note, Row, Ruling, Severity, Tab
 from pytest_cpg.gates.kind import ForecastLine, MaxVerdict
 from pytest_cpg.render.command.reports import lines_of
 from pytest_cpg.render.github import annotations
-from pytest_cpg.render.html_page import html_page
+from pytest_cpg.render.html_page import report as html_page
 from pytest_cpg.render.line import forecast_table
 from pytest_cpg.render.markdown import markdown
 from pytest_cpg.render.section import section

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from pytest_cpg.gates.card import Effect, Figure, Trend
 from pytest_cpg.gates.notation import ranges
+from pytest_cpg.gates.strip import Reel, Strip
 from pytest_cpg.render.axis import SPAN_WIDTH, Axis, bar, bound_bar, effect_axis
 from pytest_cpg.render.figures import LEFT, TOP, Course, course_plot, draw, spark
+from pytest_cpg.render.page import FRAME_WIDTH, films
 from pytest_cpg.render.words import effect_text
 from pytest_cpg.stats import Interval
 
@@ -248,3 +250,33 @@ def test_ranges_name_every_number_once(numbers):
         ends = [int(end) for end in part.split("-")]
         found += range(ends[0], ends[-1] + 1)
     assert found == sorted(numbers)
+
+
+def strip_of(**steps):
+    """Return a strip of arms that have pictures at these steps."""
+    reels = (
+        Reel(arm=arm, ending="", is_solved=True, frames=tuple((step, "") for step in sorted(at)))
+        for arm, at in steps.items()
+    )
+    return Strip(episode=4, lost=9, period=0.01, reels=tuple(reels))
+
+
+@given(st.sets(st.integers(0, 500), min_size=1), st.sets(st.integers(0, 500), min_size=1))
+def test_no_picture_hides_another_and_the_last_one_always_stands(oracle, learned):
+    for film in films(strip_of(oracle=oracle, learned=learned)):
+        for lane in film.lanes:
+            wide = FRAME_WIDTH * film.scale
+            numbers, edges = zip(*lane.frames, strict=True)
+            assert numbers[-1] == len(lane.reel.frames) - 1
+            assert all(right - left >= wide for left, right in pairwise(edges))
+            assert edges[0] >= 0
+            assert edges[-1] + wide <= film.width + 1
+        first, second = film.lanes
+        assert first.top + 84 * film.scale < second.top < film.foot < film.height
+
+
+def test_pictures_of_both_arms_stand_on_one_axis():
+    for film in films(strip_of(oracle={0, 250}, learned={0, 250, 500})):
+        oracle, learned = (lane.frames for lane in film.lanes)
+        assert oracle[-1] == learned[1]
+        assert [text for _, text in film.ticks] == ["0", "100", "200", "300", "400", "500"]

@@ -11,7 +11,7 @@ from golden import SESSIONS, recorded
 from pytest_cpg.render.command.reports import lines_of
 from pytest_cpg.render.formats import FORMATS, Format, is_free, lacking, write_reports
 from pytest_cpg.render.github import annotations
-from pytest_cpg.render.html_page import html_page
+from pytest_cpg.render.html_page import report as html_page
 from pytest_cpg.render.markdown import markdown
 from pytest_cpg.render.summary import summary_lines
 

@@ -163,7 +163,7 @@ def test_a_card_that_shows_nothing_but_its_table_makes_a_row_and_a_section():
         shown=bare,
     )
     ledger = Ledger(entries={GATE: Entry(outcome="failed", judgements=(shown,))})
-    page = Page(renderer.html_page(Session.of(ledger)))
+    page = Page(renderer.report(Session.of(ledger)))
     assert "Done. Accepted here: FINE. Why" in page.text
     assert "The error is above its limit." in page.text
     assert "right of zero" not in page.text
@@ -189,7 +189,7 @@ def test_a_page_says_when_and_of_which_commit_where_that_is_known():
     assert "2 sessions. Bars are 95% intervals." in page.text
     assert "commit" not in page.text[: page.text.index("Worst first.")]
     dated = replace(past(bare), date="2026-11-23T07:51:02.123456+00:00")
-    text = renderer.html_page(replace(session_of(bare), history=History((dated,))))
+    text = renderer.report(replace(session_of(bare), history=History((dated,))))
     assert "pytest-cpg 2026-11-23 07:51 UTC 1 gate" in " ".join(
         re.sub("<[^>]+>", " ", text[text.index('class="run"') + 12 :]).split()
     )
@@ -565,6 +565,8 @@ def test_eight_gates_and_three_films_stay_below_a_megabyte_and_a_half():
         failed["comparisons"][0]["strip"] = strip
     text = html_page([session(*gates)])
     assert text.count("data:image/webp;base64,") == 3 * 2 * len(frames)
+    assert text.count('aria-label="oracle ended; learned ended"') == 3 * 2
+    assert text.count(">step, 0.01 s each</text>") == 3 * 2
     assert len(text.encode()) < 1_500_000
 
 

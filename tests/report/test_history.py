@@ -13,7 +13,7 @@ from pytest_cpg.contracts.codec import encode
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import Trend
 from pytest_cpg.machine.files import FileError
-from pytest_cpg.render.html_page import html_page
+from pytest_cpg.render.html_page import report as html_page
 from pytest_cpg.report.history import Found, History, Session
 from pytest_cpg.report.history_file import MOST_SESSIONS, append, read
 from pytest_cpg.stats import Interval
