@@ -4,12 +4,12 @@ import pytest
 
 pytest.importorskip("torch")
 
+from pytest_cpg.tasks import TASKS
+
 
 @pytest.mark.xfail(strict=True, reason="nobody trained these weights; with yours, leave this out")
 @pytest.mark.cpg(
-    task="reacher-easy",
-    actions="box",
-    action_repeat=2,
+    task=TASKS["reacher-easy"](action_repeat=2, actions="box"),
     model="tdmpc2.pt",
     planner="as-trained",
     episodes=12,

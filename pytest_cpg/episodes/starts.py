@@ -82,7 +82,7 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
     fix = "Start it farther from its goal."
     if has(task, RewardThreshold):
         fix = (
-            f"Raise threshold={task.threshold:g}, which that step's reward reaches, or write "
+            f"Raise goal={task.threshold:g}, which that step's reward reaches, or write "
             f'metric="return" in its place.'
         )
     raise TaskError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from argparse import ArgumentTypeError
@@ -183,6 +184,26 @@ def model_name(value: Any) -> str:
     return value
 
 
+def goal(value: Any) -> dict[str, float]:
+    """Parse the reward of a step that succeeds, or ``"return>=50"`` of an episode.
+
+    Returns which option of a task that is, and its value.
+    """
+    is_return = isinstance(value, str) and value.replace(" ", "").startswith("return>=")
+    least = value.partition(">=")[2] if is_return else value
+    try:
+        # A number that is written as text is none.
+        if is_return is not isinstance(value, str):
+            raise ArgumentTypeError
+        number = between(-math.inf, math.inf)(least)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(
+            f"need the reward of a step that succeeds, such as 0.6, or the return of an episode "
+            f'that does, such as "return>=50", got {value!r}'
+        ) from None
+    return {"least_return" if is_return else "threshold": number}
+
+
 def digests(value: Any) -> str:
     """Parse digests of files, separated by commas, as they are printed."""
     from pytest_cpg.machine.files import digests_in
@@ -200,7 +221,6 @@ def optional(parse: Callable[[Any], str]) -> Callable[[Any], str]:
 
 optional_path, optional_digests = optional(path), optional(digests)
 
-_ANY_NUMBER = between(float("-inf"), float("inf"))
 COMMON = (
     Argument("max_verdict", as_given, help="the worst verdict that the test accepts"),
     Argument("drift", None, option="drift", is_of_session=True),
@@ -217,10 +237,8 @@ OF_EPISODES = (
     Argument("starts", one_of("sampled", "fixed"), "sampled", help="where episodes begin"),
     Argument("horizon", whole(1, 10_000), help="steps that a plan looks ahead"),
     Argument("budget", whole(1), help="steps of an episode"),
-    Argument("action_repeat", whole(1), help="steps that an action is held for"),
     Argument("actions", one_of("levels", "box"), help="a few actions, or all between bounds"),
-    Argument("threshold", _ANY_NUMBER, help="the reward of a step that succeeds"),
-    Argument("least_return", _ANY_NUMBER, help="the return of an episode that succeeds"),
+    Argument("goal", goal, help='the reward of a step that succeeds, or an episode: "return>=50"'),
 )
 """Arguments of every kind that runs episodes of a task."""
 

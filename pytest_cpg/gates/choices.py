@@ -55,13 +55,15 @@ def _task_of(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> Tas
         name, make = given.name, partial(_changed, given)
     else:
         raise ValueError(f"task: need the name of a task or a Task, got {given!r}")
-    options = {one: values[one] for one in OPTIONS if values.get(one) is not None}
+    goal = values["goal"] or {}
+    options = {one: values[one] for one in OPTIONS if values.get(one) is not None} | goal
     for option, value in options.items():
         try:
             signature(make).bind_partial(**{option: value})
         except TypeError:
+            argument = "goal" if option in goal else option
             raise ValueError(
-                f"{option}: task {name!r} does not know it. Leave it out of this marker."
+                f"{argument}: task {name!r} does not know it. Leave it out of this marker."
             ) from None
         # Something that cannot be asked what it takes.
         except ValueError:

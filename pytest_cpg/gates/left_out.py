@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 ARGUMENTS: Final[dict[str, str]] = {
+    "threshold": "Write goal=0.6, the reward of a step that succeeds.",
+    "least_return": 'Write goal="return>=50", with the return of an episode that succeeds.',
+    "action_repeat": 'Give the task itself: task=TASKS["reacher-easy"](action_repeat=2), from '
+    "pytest_cpg.tasks.",
+    "k": "Leave it out: each plan has 24 neighbours. Raise episodes for a narrower interval.",
+    "neighbours": "Leave it out: they are drawn at random. score(search=...) has an adversary.",
+    "min_score": "Write into the test: assert cpg_plan_quality.score.low >= 0.5",
+    "min_coverage": "Write into the test: assert cpg_opcc.coverage_at_risk.estimate >= 0.5",
+    "confidence_method": "Leave it out: answers are as sure as the members' paired interval says.",
     "level": "Write confidence=0.95, as in every gate.",
     "oracle_episodes": "Leave it out, and raise episodes: both arms begin at the same starts.",
     "min_queries": "Ask at least 200 queries, as fewer tell too little.",

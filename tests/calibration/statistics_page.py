@@ -138,7 +138,7 @@ GROUPS = {
     "Plans": (
         "Scores of plans at every number of episodes",
         "Criteria of plans exactly at their limits",
-        "The word of a gate on plans, exactly at its limits",
+        "The word of a gate on plans, exactly at its limit",
         "Models of a rover that has to drive around a wall",
         "Gates on plans of models that lose nothing",
         "Methods for means of skewed scores",

@@ -219,7 +219,6 @@ AT_A_LIMIT = {
         for name in ("noise of 0.01", "drawn noise", *ROVERS)
     },
     ("exploitation", "0, and 0.6 in 1 of 5"): lambda: np.repeat([0.0, 0.6], [4, 1]),
-    ("score in truth", "wormhole"): lambda: -population("wormhole").truth.values,
     ("above chance", "constant drift"): lambda: -chance("constant drift"),
     ("above chance", "wormhole"): lambda: -chance("wormhole"),
     ("above chance", "-0.1, and 0.9 in 1 of 10"): lambda: -np.repeat([-0.1, 0.9], [9, 1]),
@@ -229,7 +228,7 @@ AT_A_LIMIT = {
     ("drift", "0.1, and -0.9 in 1 of 10"): lambda: np.repeat([0.1, -0.9], [9, 1]),
 }
 """Scores whose mean is just at the limit, by criterion; what is worse is above it."""
-HARMLESS = {"exploitation": AGREEING, "score in truth": -PERFECT, "above chance": -PERFECT}
+HARMLESS = {"exploitation": AGREEING, "above chance": -PERFECT}
 
 
 @cache
@@ -285,24 +284,19 @@ def test_every_criterion_exactly_at_its_limit(statistics_page):
     assert wrong("exploitation", "0, and 0.6 in 1 of 5", 20)[1] < 0.02
 
 
-TO_SPARE = {"exploitation": (0, 0.1), "score": (0.1, 0), "both": (0, 0)}
-"""Which limit a model just meets, and with how much to spare it meets either."""
-
-
-def asked(model, at_limit):
+def asked(model):
     """Yield scores of which larger is worse, a harmless episode's, and the limit, by criterion."""
-    known, (exploited, poor) = population(model), TO_SPARE[at_limit]
-    worlds, truth = known.worlds.differences.values, -known.truth.values
-    yield worlds, AGREEING, worlds.mean() + exploited
-    yield truth, -PERFECT, truth.mean() + poor
+    known = population(model)
+    worlds = known.worlds.differences.values
+    yield worlds, AGREEING, worlds.mean()
     yield -known.chance.differences.values, -PERFECT, 0.0
 
 
 @cache
-def labelled(model, at_limit, n):
+def labelled(model, n):
     """Say which gates are EXPLOITED or POOR PLANS, and which NOT EXPLOITED."""
     missed, met = np.zeros(GATES, bool), np.full(GATES, n >= FEWEST_EPISODES_TO_CALL_ALIKE)
-    for scores, unseen, limit in asked(model, at_limit):
+    for scores, unseen, limit in asked(model):
         # Of one size, all draw the same episodes.
         gates = sampled(scores, n)
         missed |= lies_above(gates, limit, unseen)
@@ -310,13 +304,12 @@ def labelled(model, at_limit, n):
     return missed, met
 
 
-@pytest.mark.parametrize("at_limit", TO_SPARE)
-def test_the_word_computed_here_is_the_one_of_a_gate(at_limit):
+def test_the_word_computed_here_is_the_one_of_a_gate():
     known = population("mass too large")
-    most, least, _ = (limit for *_, limit in asked("mass too large", at_limit))
-    criteria = replace(known.criteria, max_exploitation=most, min_score=-least)
+    most, _ = (limit for *_, limit in asked("mass too large"))
+    criteria = replace(known.criteria, max_exploitation=most)
     for n in (5, 10, 50):
-        missed, met = labelled("mass too large", at_limit, n)
+        missed, met = labelled("mass too large", n)
         told = np.flatnonzero(missed | met)[:15]
         for gate in {*range(5), *told.tolist()}:
             drawn = sampled(np.arange(len(known.worlds)), n)[gate]
@@ -339,32 +332,26 @@ def test_the_word_of_a_gate_is_as_rarely_wrong_as_its_criteria(statistics_page):
     rows = [
         (
             model,
-            at_limit,
             said,
-            *(f"{100 * labelled(model, at_limit, n)[side].mean():.1f} %" for n in shown),
+            *(f"{100 * labelled(model, n)[side].mean():.1f} %" for n in shown),
         )
         for model in models
-        for at_limit in TO_SPARE
         for side, said in enumerate(("EXPLOITED, POOR PLANS", "NOT EXPLOITED"))
     ]
     statistics_page.table(
-        "The word of a gate on plans, exactly at its limits",
-        ("model", "at the limit", "called", *(f"n = {n}" for n in shown)),
+        "The word of a gate on plans, exactly at its limit",
+        ("model", "called", *(f"n = {n}" for n in shown)),
         rows,
         note=(
             f"{GATES} gates of each size, drawn from 300 episodes of the puck. The model just "
-            "meets max_exploitation, min_score, or both, and the other with 0.1 to spare; its "
-            "plans are better than chance. A gate has two limits to fail by, so that the nominal "
-            "rate at both is at most 5 %; NOT EXPLOITED is said where all is met for sure, of "
-            "these models at most 2.5 %."
+            "meets max_exploitation, and its plans are better than chance: the nominal rate of "
+            "either word is at most 2.5 %."
         ),
     )
     for model in models:
         for n in SIZES:
-            for at_limit, most in (("exploitation", 1), ("score", 1), ("both", 2)):
-                fails, passes = (gates.mean() for gates in labelled(model, at_limit, n))
-                assert fails <= most * TAIL + 3 * np.sqrt(most * TAIL / GATES), (model, n)
-                assert passes <= TAIL + 3 * np.sqrt(TAIL / GATES), (model, n)
+            for gates in labelled(model, n):
+                assert gates.mean() <= TAIL + 3 * np.sqrt(TAIL / GATES), (model, n)
 
 
 WORLDS = {

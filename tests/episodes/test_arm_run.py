@@ -145,7 +145,7 @@ def test_a_task_that_starts_at_its_goal_is_an_error():
 
 def test_a_threshold_that_every_start_reaches_is_named():
     task = type("Lenient", (Around,), {"threshold": 0.0})(far=1e-9)
-    with pytest.raises(TaskError, match=r"Raise threshold=0, which that step's reward reaches"):
+    with pytest.raises(TaskError, match=r"Raise goal=0, which that step's reward reaches"):
         sample_starts(task, 3, seed=0)
 
 

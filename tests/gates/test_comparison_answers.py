@@ -236,14 +236,14 @@ def test_bounds_of_standing_observations_are_a_fault_and_those_of_a_fall_are_non
 def test_only_wrong_answers_count_against_a_confidence_that_does_not_vary():
     sure = np.where(np.arange(1000) < 970, 1.0, np.linspace(0.1, 0.9, 1000))
     good = GradedAnswers(wrong=np.arange(1000) >= 980, confidences=sure)
-    assert saturated_fault(good, "ev") == ""
+    assert saturated_fault(good) == ""
     bad = GradedAnswers(wrong=np.arange(1000) < 20, confidences=sure)
-    assert 'or write confidence_method="pci"' in saturated_fault(bad, "ev")
+    assert "100 % of the wrong answers have the highest confidence" in saturated_fault(bad)
     # Three members that vote have two confidences, and these may tell all that there is to tell.
     votes = GradedAnswers(wrong=np.arange(1000) >= 900, confidences=(sure == 1) * 2 / 3 + 1 / 3)
-    assert saturated_fault(votes, "ev") == ""
+    assert saturated_fault(votes) == ""
     few = GradedAnswers(wrong=np.arange(1000) < 9, confidences=sure)
-    assert saturated_fault(few, "pci") == ""
+    assert saturated_fault(few) == ""
 
 
 @pytest.mark.parametrize(("learned", "is_fault"), [(0.61212825, True), (0.62, True), (0.6, False)])

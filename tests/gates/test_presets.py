@@ -43,14 +43,14 @@ def test_a_marker_gets_planner_and_task_options_of_its_tasks_preset(name):
 def test_what_a_marker_says_itself_wins_over_the_preset():
     preset = PRESETS["acrobot-swingup"]
     spec = spec_of(
-        {"task": "acrobot-swingup", "action_repeat": 2, "budget": None, "horizon": 30},
-        {"planner": "preset", "actions": "levels", "action_repeat": 8},
+        {"task": "acrobot-swingup", "budget": None, "horizon": 30},
+        {"planner": "preset", "actions": "levels"},
     )
     assert spec.design(None).planner == replace(preset_planner("acrobot-swingup"), horizon=30)
     assert spec.design(None).planner.samples == preset.settings["samples"]
     assert dict(spec.task.options) == {
         "budget": preset.options["budget"],
-        "action_repeat": 2,
+        "action_repeat": preset.options["action_repeat"],
         "actions": "levels",
     }
 

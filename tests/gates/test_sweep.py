@@ -129,7 +129,7 @@ class Earning(type(TASK)):
 
 def test_budgets_say_nothing_of_a_return_that_is_a_goal():
     task = Earning(**{one.name: getattr(TASK, one.name) for one in fields(TASK) if one.init})
-    with pytest.raises(CpgError, match=r"budget: with least_return .* each budget="):
+    with pytest.raises(CpgError, match=r"budget: with a return as its goal .* each budget="):
         sweep("budget", [10, 20], design=replace(DESIGN, task=task))
 
 

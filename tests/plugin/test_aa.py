@@ -62,7 +62,7 @@ def run(repository, designs):
     [
         (None, GRIDS, {}),
         ("dm_control", CONTROL, {}),
-        ("gymnasium", ("gym:Pendulum-v1",), {"least_return": -20.0}),
+        ("gymnasium", ("gym:Pendulum-v1",), {"goal": "return>=-20"}),
     ],
     ids=["grids", "control", "gymnasium"],
 )

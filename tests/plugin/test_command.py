@@ -560,7 +560,7 @@ def test_the_marker_that_a_task_of_gymnasium_is_told_with_is_one_that_is_collect
     pytest.importorskip("gymnasium")
     code, text = said("tasks", "gym:CartPole-v1")
     assert code == 0
-    assert "  solved      at threshold= or least_return=; without, returns are compared\n" in text
+    assert "  solved      at goal=; without, returns are compared\n" in text
     assert "  score       minus the reward, which observations do not tell: " in text
     marker = " ".join(text.partition("  marker")[2].split())
     pytester.makepyfile(f"import pytest\n{marker}\ndef test_gate(cpg): ...\n")

@@ -24,7 +24,7 @@ def learned_dynamics(request):
 def test_gap(cpg): ...
 
 
-@pytest.mark.cpg_plan_quality(task="maze", planner="preset", episodes=20, k=8, max_verdict="BAD")
+@pytest.mark.cpg_plan_quality(task="maze", planner="preset", episodes=20, max_verdict="BAD")
 def test_plans(cpg_plan_quality): ...
 
 
@@ -49,7 +49,7 @@ def test_every_kind_gives_the_bits_of_its_gate(pytester, monkeypatch):
     found = {
         "test_gap": evaluate("maze", wrong, planner="preset", seed=3, episodes=20, cache=cache),
         "test_plans": evaluate(
-            "maze", wrong, kind="cpg_plan_quality", planner="preset", episodes=20, k=8
+            "maze", wrong, kind="cpg_plan_quality", planner="preset", episodes=20
         ),
         "test_answers": evaluate(cart_queries(), Carts(drift=0.5), kind="cpg_opcc"),
     }

@@ -247,9 +247,8 @@ def test_each_mistake_in_a_marker_is_told_with_what_to_write_instead(carts):
         "queries=QUERIES, min_queries=90": "min_queries= was left out. Ask at least 200 queries",
         "queries=QUERIES, level=0.9": "level= was left out. Write confidence=0.95",
         "queries=QUERIES, min_aurok=0.7": "no argument 'min_aurok'. Did you mean 'min_auroc'?",
-        'queries=QUERIES, confidence_method="x"': "need one of pci, ev, u-pci, got 'x'",
-        'queries=QUERIES, confidence="ev"': "confidence: it is the level of the intervals, as in "
-        'every gate. Write confidence_method="ev".',
+        'queries=QUERIES, confidence_method="ev"': "confidence_method= was left out. Leave it out:",
+        'queries=QUERIES, confidence="ev"': "confidence: need a number between 0 and 1 (both ",
         'queries=QUERIES, perturbation="x"': "the marker has no argument 'perturbation'",
         'queries=QUERIES, min_auroc="0.6"': "need a number, got '0.6'. Write min_auroc=0.6.",
         "queries=QUERIES)\n@pytest.mark.cpg_opcc(queries=QUERIES": "two cpg_opcc markers above "

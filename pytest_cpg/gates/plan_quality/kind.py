@@ -21,8 +21,6 @@ from pytest_cpg.gates.arguments import (
     as_given,
     between,
     of_option,
-    one_of,
-    whole,
 )
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Severity
 from pytest_cpg.gates.choices import task_and_planner
@@ -45,7 +43,7 @@ from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.intervals import student_critical_value
 from pytest_cpg.stats.returns import paired_mean_interval
-from pytest_cpg.stats.unseen import mean_interval, mean_p_value
+from pytest_cpg.stats.unseen import mean_p_value
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 from pytest_cpg.world_models import AA_MODEL
 
@@ -65,7 +63,6 @@ LABELS = MappingProxyType(
 _SEARCH = "Search wider, look further ahead (horizon=), or give more steps (budget=)."
 # Of an episode's exploitation, where nothing is known: episodes of constructed faults have less.
 _ASSUMED_DEVIATION = 0.2
-_share = between(0, 1)
 
 
 class PlanQuality(CriteriaKind[PlanQualityResult]):
@@ -78,11 +75,8 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
     arguments = (
         Argument("task", as_given, REQUIRED, help="the name of a task, or a Task"),
         Argument("planner", as_given, "random-shooting", help="the name of a planner, or one"),
-        Argument("max_exploitation", _share, 0.1, help="score in the model beyond that in truth"),
-        Argument("min_score", _share, help="the smallest mean score in truth"),
-        Argument("k", whole(2, 10_000), 24, help="neighbours of each plan"),
         Argument(
-            "neighbours", one_of("random", "adversarial"), "random", help="how they are found"
+            "max_exploitation", between(0, 1), 0.1, help="score in the model beyond that in truth"
         ),
         of_option("episodes"),
         of_option("seed"),
@@ -104,10 +98,7 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
         task, planner = task_and_planner(values, asked.components)
         episodes = FEWEST_EPISODES if asked.is_smoke else values["episodes"]
         criteria = Criteria(
-            k=values["k"],
-            neighbours=values["neighbours"],
             max_exploitation=values["max_exploitation"],
-            min_score=values["min_score"],
             level=asked.shared(values["confidence"]),
             family_size=asked.family_size,
             has_goal=has_goal(values),
@@ -132,48 +123,38 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
 
     def criteria(self, result: PlanQualityResult) -> list[Criterion]:
         """Return what is asked of a result; nothing where nothing is known."""
-        asked, truth = result.criteria, result.truth.values
         worlds, chance = result.worlds.differences.values, result.chance.differences.values
-        exploitation, score, above = result.exploitation, result.score, result.above_chance
-        if exploitation is None or score is None or above is None:
+        exploitation, above = result.exploitation, result.above_chance
+        if exploitation is None or result.score is None or above is None:
             return []
-        most, least = asked.max_exploitation, asked.min_score
+        most = result.criteria.max_exploitation
         # Few episodes that are alike meet nothing, as others may differ from all of them.
         are_enough = result.episodes_known >= FEWEST_EPISODES_TO_CALL_ALIKE
-        of_model = Criterion(
-            title="exploitation",
-            bound=most,
-            needed=f"<={most:.2f}",
-            found=exploitation,
-            standing=Standing.of(
-                is_met=are_enough and exploitation.high <= most, is_missed=exploitation.low > most
+        return [
+            Criterion(
+                title="exploitation",
+                bound=most,
+                needed=f"<={most:.2f}",
+                found=exploitation,
+                standing=Standing.of(
+                    is_met=are_enough and exploitation.high <= most,
+                    is_missed=exploitation.low > most,
+                ),
+                label="EXPLOITED",
+                p_value=mean_p_value(worlds, limit=most, unseen=AGREEING),
             ),
-            label="EXPLOITED",
-            p_value=mean_p_value(worlds, limit=most, unseen=AGREEING),
-        )
-        of_chance = Criterion(
-            title="above chance",
-            bound=0.0,
-            needed="> 0",
-            found=above,
-            standing=Standing.of(is_met=are_enough and above.low > 0, is_missed=above.high <= 0),
-            label="POOR PLANS",
-            p_value=mean_p_value(-chance, limit=0.0, unseen=-PERFECT),
-        )
-        if least is None:
-            return [of_model, of_chance]
-        of_truth = Criterion(
-            title="score in truth",
-            bound=least,
-            needed=f">={least:.2f}",
-            found=score,
-            standing=Standing.of(
-                is_met=are_enough and score.low >= least, is_missed=score.high < least
+            Criterion(
+                title="above chance",
+                bound=0.0,
+                needed="> 0",
+                found=above,
+                standing=Standing.of(
+                    is_met=are_enough and above.low > 0, is_missed=above.high <= 0
+                ),
+                label="POOR PLANS",
+                p_value=mean_p_value(-chance, limit=0.0, unseen=-PERFECT),
             ),
-            label="POOR PLANS",
-            p_value=mean_p_value(-truth, limit=-least, unseen=-PERFECT),
-        )
-        return [of_model, of_truth, of_chance]
+        ]
 
     def check(self, result: PlanQualityResult) -> str:
         """Return what was run in place of a gate."""
@@ -225,9 +206,9 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
                 f"Judge the same model by pytest.mark.cpg. Where the true dynamics solve as "
                 f"little: {_SEARCH[:1].lower()}{_SEARCH[1:]}",
             )
-        ignorant, truth = 1 - random, mean_interval(random, unseen=PERFECT, level=asked.level)
+        ignorant = 1 - random
         p_value = mean_p_value(ignorant, limit=asked.max_exploitation, unseen=AGREEING)
-        if p_value < (1 - asked.level) / 2 or truth.high < (asked.min_score or 0.0):
+        if p_value < (1 - asked.level) / 2:
             return None
         return Blindness(
             f"a model that knows nothing would have passed: its plans are worth what random ones "
@@ -310,41 +291,27 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
 def has_goal(values: Mapping[str, Any]) -> bool:
     """Say whether anything tells when an episode has succeeded: of environments, the marker."""
     is_environment = isinstance(values["task"], str) and values["task"].startswith("gym:")
-    return not is_environment or (
-        values["threshold"] is not None or values["least_return"] is not None
-    )
+    return not is_environment or values["goal"] is not None
 
 
 def _check_can_fail(asked: Asked, criteria: Criteria) -> None:
-    """Refuse limits that no model misses, and episodes whose worst scores would miss none."""
-    episodes = asked.values["episodes"]
-    most, least = criteria.max_exploitation, criteria.min_score
+    """Refuse a limit that no model misses, and episodes whose worst scores would not miss it."""
+    episodes, most = asked.values["episodes"], criteria.max_exploitation
     if most > MOST_EXPLOITATION:
         raise ValueError(
             f"max_exploitation={most:g} is a limit that hardly any model misses: random plans "
             f"score 0.1 to 0.5 in truth, so that a model that knows nothing has an exploitation of "
             f"0.5 to 0.9. Write max_exploitation=0.1, and at most {MOST_EXPLOITATION:g}."
         )
-    fewest = next(few for few in count(FEWEST_EPISODES) if worst_exploitation(few, criteria) > most)
+    # The lower end of `mean_interval` where each has 1, as an episode of 0 may be unseen.
+    tail = (1 - criteria.level) / 2
+    fewest = next(few for few in count(FEWEST_EPISODES) if tail ** (1 / few) > most)
     if episodes < fewest:
         raise ValueError(
             f"a gate of {episodes} episode{'s'[: episodes != 1]} can never miss max_exploitation="
             f"{most:g} at confidence {criteria.level:.10g}, whatever the model does. Write "
             f"{asked.written('episodes', max(50, fewest))} ({fewest} is the least that can)."
         )
-    lowest = 1 - worst_exploitation(episodes, criteria)
-    if least is not None and least <= lowest:
-        raise ValueError(
-            f"{episodes} episodes can never miss min_score={least:g}, as scores of 0 leave up to "
-            f"{lowest:.3f} possible. Write min_score={min(0.99, lowest + 0.1):.2f}, or "
-            f"{asked.written('episodes', max(50, 2 * episodes))}."
-        )
-
-
-def worst_exploitation(episodes: int, criteria: Criteria) -> float:
-    """Return the lower end of an exploitation that is 1 in each of so many episodes."""
-    # Of `mean_interval`, as an episode of 0 may be unseen.
-    return float(((1 - criteria.level) / 2) ** (1 / episodes))
 
 
 def _change(then: Scores, now: Scores, level: float) -> Interval | None:

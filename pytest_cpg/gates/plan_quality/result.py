@@ -25,6 +25,8 @@ class Criteria:
     ----------
     level : float
         Coverage of the intervals, in (0, 1), corrected for the family.
+    min_score : float or None
+        Of reports that earlier versions wrote.
     has_goal : bool
         Whether anything tells when an episode has succeeded.
     is_aa : bool

@@ -109,11 +109,6 @@ def spec_of(asked: Asked) -> Spec:
         _check_returns(asked)
     elif task.name.startswith("gym:") and task.name == values["task"]:
         _check_goal(values)
-    if values["threshold"] is not None and values["least_return"] is not None:
-        raise ValueError(
-            "threshold= says which step succeeds, and least_return= which episode does. Leave one "
-            "of them out of this marker."
-        )
     margin = _margin(values["margin"], metric)
     has_margin = margin is not None and metric == "success"
     interval = interval_of(
@@ -171,10 +166,10 @@ def _margin(margin: Any, metric: Metric) -> float | None:
 
 def _check_goal(values: Mapping[str, Any]) -> None:
     """Refuse an environment that nothing tells when an episode of it has succeeded."""
-    if values["threshold"] is None and values["least_return"] is None:
+    if values["goal"] is None:
         raise ValueError(
-            f'task {values["task"]!r} has no goal of its own. Write metric="return", threshold= '
-            f"with the reward of a step that succeeds, or least_return= with the return of such an "
+            f'task {values["task"]!r} has no goal of its own. Write metric="return", goal=1 with '
+            f'the reward of a step that succeeds, or goal="return>=50" with the return of such an '
             f"episode."
         )
 
@@ -184,10 +179,10 @@ def _check_returns(asked: Asked) -> None:
     in_marker = {
         name: value for name, value in asked.values.items() if asked.sources[name] == "marker"
     }
-    if asked.values["least_return"] is not None:
+    if "least_return" in (asked.values["goal"] or {}):
         raise ValueError(
-            'least_return= says which returns are a success, and metric="return" compares the '
-            "returns themselves. Leave one of them out of this marker."
+            'goal= says which returns are a success, and metric="return" compares the returns '
+            "themselves. Leave one of them out of this marker."
         )
     if in_marker.get("stop", "fixed") != "fixed":
         raise ValueError(

@@ -277,8 +277,8 @@ def _designs(design: Design, over: str, values: Sequence[Any]) -> dict[str, Desi
         longest, budget = max(values), int(design.task.budget)
         if has(design.task, LeastReturn):
             raise CpgError(
-                "budget: with least_return an episode succeeds at its end, whose return a shorter "
-                "one says nothing of. Write a marker with each budget=."
+                "budget: with a return as its goal an episode succeeds at its end, whose return a "
+                "shorter one says nothing of. Write a marker with each budget=."
             )
         if longest > budget:
             raise CpgError(

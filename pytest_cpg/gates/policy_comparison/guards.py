@@ -222,7 +222,7 @@ def clip_fault(ensemble: BoundEnsemble, queries: PolicyQueries) -> str:
     )
 
 
-def saturated_fault(answers: GradedAnswers, method: str) -> str:
+def saturated_fault(answers: GradedAnswers) -> str:
     """Say that confidence cannot tell wrong answers from right ones: they all have the highest.
 
     A good model is sure of nearly all its answers, and may be: only the wrong ones count here.
@@ -235,9 +235,7 @@ def saturated_fault(answers: GradedAnswers, method: str) -> str:
         return ""
     return (
         f"{100 * at_top:.0f} % of the wrong answers have the highest confidence, so that no "
-        f"threshold leaves mistakes out. Give each member its own seed and its own resampled data"
-        + ', take more of them, or write confidence_method="pci"' * (method == "ev")
-        + "."
+        f"threshold leaves mistakes out. Give each member its own seed and its own resampled data."
     )
 
 

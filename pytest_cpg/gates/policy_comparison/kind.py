@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,8 @@ import numpy as np
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates import BUILT_IN
-from pytest_cpg.gates.arguments import REQUIRED, Argument, as_given, between, of_option, one_of
-from pytest_cpg.gates.card import USUAL_LEVEL, Severity
+from pytest_cpg.gates.arguments import REQUIRED, Argument, as_given, between, of_option
+from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.criteria import CriteriaKind
 from pytest_cpg.gates.criterion import Criterion, Standing
 from pytest_cpg.gates.drift import Drift, Label
@@ -28,7 +27,9 @@ from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult, KeptAnswers
 from pytest_cpg.stats import Interval, sampled_differences, wilson_interval
 
-_METHODS = ("pci", "ev", "u-pci")
+_METHOD = "pci"
+# The share of all answers that the surest are.
+_COVERAGE = 0.5
 # The intervals of fewer are too wide.
 _FEWEST_QUERIES = 200
 _RESAMPLES = 1000
@@ -39,17 +40,7 @@ _ENDING = ("hopper", "walker2d")
 # The bootstrap knows no more starts than there are.
 _FEWEST_GROUPS = 30
 _ASSUMED_LOSS = 0.25
-_share, _level = between(0, 1), between(0, 1)
-
-
-def _confidence(value: Any) -> float:
-    """Parse a level, which was the method once."""
-    if value in _METHODS:
-        raise ArgumentTypeError(
-            f"it is the level of the intervals, as in every gate. Write "
-            f'confidence_method="{value}".'
-        )
-    return _level(value)
+_share = between(0, 1)
 
 
 class PolicyComparison(CriteriaKind[ComparisonResult]):
@@ -66,19 +57,11 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
     arguments = (
         Argument("queries", as_given, REQUIRED, help="a file, or PolicyQueries"),
         Argument("terminated", as_given, help="where episodes end: observations [B, O] to bool"),
-        Argument("confidence_method", one_of(*_METHODS), "pci", help="how sure an answer is"),
         Argument("min_auroc", _share, 0.6, help="how well confidence tells right from wrong"),
         Argument("max_risk", _share, 0.05, help="the share of wrong ones among the surest"),
-        Argument("min_coverage", _share, 0.5, help="the share of all that the surest are"),
         Argument("max_loss", _share, help="the share of wrong answers among all"),
         of_option("seed"),
-        Argument(
-            "confidence",
-            _confidence,
-            USUAL_LEVEL,
-            option="confidence",
-            help="level of the intervals",
-        ),
+        of_option("confidence"),
     )
     labels = MappingProxyType(
         {
@@ -114,16 +97,16 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
             )
         _check_queries(queries, name)
         level = asked.shared(values["confidence"])
-        for limit, count in (("max_loss", 1.0), ("max_risk", values["min_coverage"])):
+        for limit, count in (("max_loss", 1.0), ("max_risk", _COVERAGE)):
             _check_can_be_missed(limit, values[limit], len(queries) * count, level)
         return Spec(
             name=name,
             queries=queries,
             criteria=Criteria(
-                confidence=values["confidence_method"],
+                confidence=_METHOD,
                 min_auroc=values["min_auroc"],
                 max_risk=values["max_risk"],
-                min_coverage=values["min_coverage"],
+                min_coverage=_COVERAGE,
                 max_loss=values["max_loss"],
                 # The far tails that a large family judges by need more of them.
                 resamples=max(_RESAMPLES, round(2 * _BEYOND_AN_END / (1 - level))),

@@ -97,7 +97,7 @@ def measure_comparison(
         "" if frozen_world else clip_fault(ensemble, queries),
     ]
     # Members that are all alike, or move nothing, are as sure of everything.
-    faults += [] if any(faults) else [saturated_fault(given, method)]
+    faults += [] if any(faults) else [saturated_fault(given)]
     faults.append(flip_fault(ensemble, queries, learned, method))
     grades = grade(
         given,

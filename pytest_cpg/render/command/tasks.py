@@ -70,7 +70,7 @@ def _described(name: str, task: Task) -> Iterator[str]:
     goal = ""
     if name.startswith("gym:"):
         goal = ', metric="return"'
-        yield from _fact("solved", "at threshold= or least_return=; without, returns are compared")
+        yield from _fact("solved", "at goal=; without, returns are compared")
     if name.startswith(tuple(PREFIXES)) and has(task, StateScore):
         yield from _fact("score", _BY_REWARD)
     preset = PRESETS.get(name)
