@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = Path(__file__).parents[1]
 _STANDARD_LIBRARY = Path(os.__file__).parent
@@ -113,3 +115,26 @@ class KindError(CpgError):
 
 class IncompleteError(CpgError):
     """A comparison whose time ran out: there is no verdict, and its gate fails."""
+
+
+def all_answers(*questions: Callable[[], Any]) -> list[Any]:
+    """Return the answer to each question; raise what refuses one, of several a line for each.
+
+    A question refuses by ValueError or ComponentError.
+
+    >>> all_answers(lambda: 1, lambda: int("two"), lambda: float("three"))
+    Traceback (most recent call last):
+    pytest_cpg.contracts.errors.ComponentError: invalid literal for int() with base 10: 'two'
+    could not convert string to float: 'three'
+    """
+    answers, refused = [], []
+    for question in questions:
+        try:
+            answers.append(question())
+        except (ValueError, ComponentError) as error:
+            refused.append(error)
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        raise ComponentError("\n".join(str(getattr(error, "whole", error)) for error in refused))
+    return answers

@@ -33,26 +33,25 @@ def lookup(kind: str, name: str, table: Mapping[str, T], *, meant: str | None = 
     raise ComponentError(f"no {kind} named {name!r}. {fix}")
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return a sentence that names the nearest known name, or all of them."""
+def did_you_mean(name: str, names: Iterable[str], *, prefix: str = "") -> str:
+    """Return a sentence that names the nearest known name, behind a prefix, or all of them."""
     names = sorted(names)
     close = nearest(name, names)
-    return f"Did you mean {close!r}?" if close else f"Known: {', '.join(names)}."
+    return f"Did you mean {prefix + close!r}?" if close else f"Known: {', '.join(names)}."
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """Return the known name that was probably meant; None where none is near."""
     names = sorted(names)
-    same = [one for one in names if one.casefold() == name.casefold()]
+    same = [other for other in names if other.casefold() == name.casefold()]
     return next(iter(same or get_close_matches(name, names, n=1)), None)
 
 
 def unknown_name(what: str, prefix: str, name: str, known_names: Iterable[str]) -> ComponentError:
     """Return the error for a name behind a prefix that stands for nothing."""
-    names = sorted(known_names)
-    close = nearest(name, names)
-    fix = f"Did you mean {prefix + close!r}?" if close else f"Known: {', '.join(names)}."
-    return ComponentError(f"no {what} {prefix + name!r}. {fix}")
+    return ComponentError(
+        f"no {what} {prefix + name!r}. {did_you_mean(name, known_names, prefix=prefix)}"
+    )
 
 
 def hook_suffix(kind: str) -> str:

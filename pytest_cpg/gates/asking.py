@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts.errors import all_answers
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.refusals import all_answers
 from pytest_cpg.gates import left_out
 from pytest_cpg.gates.answer import ask, fault_of
 from pytest_cpg.gates.arguments import REQUIRED, Argument

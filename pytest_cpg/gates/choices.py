@@ -15,8 +15,8 @@ from pytest_cpg.contracts import (
     Task,
     TaskFactory,
 )
+from pytest_cpg.contracts.errors import all_answers
 from pytest_cpg.contracts.lookup import check_complete, lookup
-from pytest_cpg.contracts.refusals import all_answers
 from pytest_cpg.episodes.design import replaced
 from pytest_cpg.gates.as_trained import AS_TRAINED, AsTrained
 from pytest_cpg.gates.kind import Components, TaskChoice

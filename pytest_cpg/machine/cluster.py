@@ -20,13 +20,7 @@ _SECONDS_BETWEEN_CHECKS, _LONGEST_ABSENCE = 2.0, 20.0
 
 
 class Cluster(Executor):
-    """The workers of a dask cluster.
-
-    Attributes
-    ----------
-    workers, sharers : int
-        How many there are, and at most on one machine.
-    """
+    """The workers of a dask cluster: how many, and at most how many on one machine (sharers)."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

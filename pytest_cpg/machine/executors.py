@@ -32,15 +32,10 @@ _PATIENCE_SECONDS = 0.25
 
 
 class Call(NamedTuple):
-    """A call that may have to be made more than once.
-
-    Attributes
-    ----------
-    submit : callable
-        Makes the call, with or without what its worker may already have.
-    """
+    """A call that may have to be made more than once."""
 
     name: str
+    # Makes the call, with or without what its worker may already have.
     submit: Callable[[bool], Future[Any]]
 
 

@@ -11,17 +11,11 @@ from typing import NamedTuple
 
 
 class GitState(NamedTuple):
-    """Where a working tree stands.
+    """Where a working tree stands."""
 
-    Attributes
-    ----------
-    commit : str
-        Shortened, with ``-dirty`` behind it where tracked files differ from it; empty when unknown.
-    dirty : tuple of str
-        The tracked files that differ, from the repository's top.
-    """
-
+    # Shortened, with ``-dirty`` behind it where tracked files differ from it; empty when unknown.
     commit: str
+    # The tracked files that differ, from the repository's top.
     dirty: tuple[str, ...] = ()
     note: str = ""
 

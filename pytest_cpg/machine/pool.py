@@ -43,11 +43,6 @@ class WorkerPool(Executor):
     workers : int
         How many, at least 1. No state of this process is theirs: on Linux they are forked from one
         that has loaded what they need, and elsewhere, or where it has no room to listen, spawned.
-
-    Attributes
-    ----------
-    workers, sharers : int
-        How many there are, and on one machine.
     """
 
     def __init__(self, workers: int) -> None:
@@ -139,7 +134,6 @@ def _needed() -> list[str]:
 
 
 def _begin_worker(environment: dict[str, str]) -> None:
-    """Prepare a process of a pool."""
     # It was forked from one that may be older than what has been set here since.
     os.environ.clear()
     os.environ.update(environment)

@@ -26,18 +26,11 @@ from pytest_cpg.machine.processors import SHARERS
 
 
 class Parcel(NamedTuple):
-    """What a worker is to have.
-
-    Attributes
-    ----------
-    paths : tuple of str
-        Where the sender finds modules.
-    key : str
-        Tells contents apart, with those of the parcels that they refer to.
-    """
+    """What a worker is to have, and where the sender finds modules."""
 
     paths: tuple[str, ...]
     content: bytes
+    # Tells contents apart, with those of the parcels that they refer to.
     key: str
 
 
@@ -124,18 +117,11 @@ class Work(Protocol):
 
 
 class Workload(NamedTuple):
-    """What blocks are run with, as workers get it.
+    """What blocks are run with, as workers get it."""
 
-    Attributes
-    ----------
-    parts : tuple of Parcel
-        Such as a task and a model, which other workloads may have, too. Each is sent to a worker
-        that does not have it.
-    whole : Parcel
-        All that is run, with references to these.
-    """
-
+    # Such as a task and a model, which other workloads may have, too: sent to workers without them.
     parts: tuple[Parcel, ...]
+    # All that is run, with references to these.
     whole: Parcel
 
     @classmethod
@@ -163,20 +149,13 @@ class Workload(NamedTuple):
 
 
 class Sender(NamedTuple):
-    """Who wants a block.
+    """Who wants a block."""
 
-    Attributes
-    ----------
-    sharers : int
-        Workers that share the processors of one machine.
-    process : int
-        What runs in its threads leaves its environment alone.
-    filters : list
-        Of warnings, while a block is run: what is an error there is one here.
-    """
-
+    # Workers that share the processors of one machine.
     sharers: int
+    # What runs in its threads leaves its environment alone.
     process: int
+    # Of warnings, while a block is run: what is an error there is one here.
     filters: list[Any]
 
 
@@ -294,7 +273,6 @@ def _parts(keys: tuple[str, ...], parcels: tuple[Parcel, ...]) -> list[Any] | No
 
 
 def _keep(kept: OrderedDict[str, T], key: str, value: T) -> None:
-    """Keep what was used last."""
     kept[key] = value
     while len(kept) > _MOST_LOADED:
         kept.popitem(last=False)

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cpg.contracts import ComponentError, Task
+from pytest_cpg.contracts.errors import all_answers
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.refusals import all_answers
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.stage import Stage

@@ -50,21 +50,14 @@ _LIKE: Mapping[str, re.Pattern[str]] = MappingProxyType(
 def named_task(name: str, tasks: Mapping[str, TaskFactory]) -> TaskFactory:
     """Return what makes the task of a name, which is among ``tasks`` or has a prefix.
 
-    Raises ComponentError when there is none, with what to type instead.
+    Raises ComponentError with what to type instead when there is none, or what it needs is missing.
     """
     if name in tasks:
         return tasks[name]
-    return _with_prefix(name) or lookup("task", name, tasks, meant=_prefixed(name))
-
-
-def _with_prefix(name: str) -> TaskFactory | None:
-    """Return what makes the task of a name with a prefix; None for a name without one of ours.
-
-    Raises ComponentError when there is no such task, or what it needs is not installed.
-    """
     prefix, colon, rest = name.partition(":")
-    task_of = PREFIXES.get(prefix + colon)
-    return None if task_of is None else task_of(rest)
+    if prefix + colon in PREFIXES:
+        return PREFIXES[prefix + colon](rest)
+    return lookup("task", name, tasks, meant=_prefixed(name))
 
 
 def _prefixed(name: str) -> str | None:

@@ -143,12 +143,13 @@ def gym_task(
     if isinstance(make, str):
         check_id(make)
     world = world_of(make)
+    limit = None if world.spec is None else world.spec.max_episode_steps
     return GymnasiumTask(
         world=world,
         name=name or f"gym:{world.title}",
         actions=world.actions,
         observation_size=world.observed,
-        budget=(world.most_steps or BUDGET) if budget is None else budget,
+        budget=(limit or BUDGET) if budget is None else budget,
         action_repeat=action_repeat,
         threshold=threshold,
         least_return=least_return,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ class PhysicsRestorer:
         # With gymnasium's own message where it is missing.
         import mujoco
 
-        self._mujoco, self._environment = mujoco, environment
+        self._mujoco, self.environment = mujoco, environment
         bare = environment.unwrapped
         self._model, self._data = bare.model, bare.data
         self._kind = int(mujoco.mjtState.mjSTATE_FULLPHYSICS | mujoco.mjtState.mjSTATE_WARMSTART)
@@ -36,7 +35,7 @@ class PhysicsRestorer:
 
     def begin(self, seed: int) -> tuple[FloatArray, Any]:
         """Reset to a seed's start; return what puts it back there [size], and what it observes."""
-        observation, _ = self._environment.reset(seed=seed)
+        observation, _ = self.environment.reset(seed=seed)
         self._seed = seed
         return np.concatenate([[seed], np.zeros(self.size - 1)]), observation
 
@@ -48,18 +47,18 @@ class PhysicsRestorer:
         if kept[1]:
             physics, controls = kept[2 : 2 + self._physics], kept[2 + self._physics :]
             self._mujoco.mj_setState(self._model, self._data, physics, self._kind)
-            bare = self._environment.unwrapped
+            bare = self.environment.unwrapped
             bare.do_simulation(controls, bare.frame_skip)
 
-    def before(self) -> Any:
-        """Return what must be known of it before a step that ends in a state: its physics."""
+    def step(self, action: Any, kept: FloatArray | None) -> Any:
+        """Take a step; put what puts it back after it into ``kept`` [size], unless that is None."""
         physics = np.empty(self._physics)
-        self._mujoco.mj_getState(self._model, self._data, physics, self._kind)
-        return physics
-
-    def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return what puts it back after a step, [size]: seed, physics before and controls."""
-        return np.concatenate([[kept[0], 1], before, self._data.ctrl])
+        if kept is not None:
+            self._mujoco.mj_getState(self._model, self._data, physics, self._kind)
+        result = self.environment.step(action)
+        if kept is not None:
+            kept[1:] = np.concatenate([[1], physics, self._data.ctrl])
+        return result
 
 
 class PickleRestorer:
@@ -71,45 +70,43 @@ class PickleRestorer:
     """
 
     def __init__(self, environment: Any) -> None:
-        self._environment, self._pickles = environment, Pickles()
+        # As it was last put back.
+        self.environment, self._pickles = environment, Pickles()
         _seed_spaces(environment, 0)
         self._made = self._pickles.know(environment)
         self._reset(0)
         for _ in range(3):
-            self._environment.step(self._environment.action_space.sample())
-        data = self._pickles.know(self._environment)
+            self.environment.step(self.environment.action_space.sample())
+        data = self._pickles.know(self.environment)
         # Room for what more steps may add, and the same where a number takes another byte.
         most = 1 << (2 * len(data) + 255).bit_length()
         self.size = 1 + -(-most // _BYTES)
 
-    @property
-    def environment(self) -> Any:
-        """The environment as it was last put back."""
-        return self._environment
-
     def begin(self, seed: int) -> tuple[FloatArray, Any]:
         """Reset; see `PhysicsRestorer`, as for the others."""
         observation = self._reset(seed)
-        return self.save(np.empty(0), None), observation
+        return self._pickled(), observation
 
     def load(self, kept: FloatArray) -> None:
         """Put the environment back."""
         digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
         # States are arrays that anybody may have written, so nothing is called that this
         # environment did not name when it was made.
-        self._environment = self._pickles.read(digits.tobytes()[: int(kept[0])])
+        self.environment = self._pickles.read(digits.tobytes()[: int(kept[0])])
 
-    def before(self) -> Any:
-        """Return nothing."""
+    def step(self, action: Any, kept: FloatArray | None) -> Any:
+        """Take a step."""
+        result = self.environment.step(action)
+        if kept is not None:
+            kept[:] = self._pickled()
+        return result
 
-    def save(self, kept: FloatArray, before: Any) -> FloatArray:
-        """Return the pickle."""
-        del kept, before
-        data = self._pickles.write(self._environment)
+    def _pickled(self) -> FloatArray:
+        data = self._pickles.write(self.environment)
         room = (self.size - 1) * _BYTES
         if len(data) > room:
             raise TaskError(
-                f"the pickle of {self._environment} grew to {len(data)} bytes, and there is room "
+                f"the pickle of {self.environment} grew to {len(data)} bytes, and there is room "
                 f"for {room}. Keep no history in the environment."
             )
         digits = np.zeros((self.size - 1, 8), dtype=np.uint8)
@@ -118,9 +115,9 @@ class PickleRestorer:
 
     def _reset(self, seed: int) -> Any:
         """Reset the environment as it was made; return what it observes."""
-        self._environment = self._pickles.read(self._made)
-        _seed_spaces(self._environment, seed)
-        observation, _ = self._environment.reset(seed=seed)
+        self.environment = self._pickles.read(self._made)
+        _seed_spaces(self.environment, seed)
+        observation, _ = self.environment.reset(seed=seed)
         return observation
 
 
@@ -140,14 +137,9 @@ def restorer_of(environment: Any) -> PhysicsRestorer | PickleRestorer:
 
 def _seed_spaces(environment: Any, seed: int) -> None:
     """Seed the spaces of an environment, and of all that it wraps."""
-    for layer in _layers(environment):
-        layer.action_space.seed(seed)
-        layer.observation_space.seed(seed)
-
-
-def _layers(environment: Any) -> Iterator[Any]:
-    """Yield an environment, and what it wraps, down to the bare one."""
-    yield environment
-    while environment is not environment.unwrapped:
+    while True:
+        environment.action_space.seed(seed)
+        environment.observation_space.seed(seed)
+        if environment is environment.unwrapped:
+            return
         environment = environment.env
-        yield environment

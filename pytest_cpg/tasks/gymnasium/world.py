@@ -35,41 +35,22 @@ class World:
         environment = made(make)
         self.spaces = (environment.observation_space, environment.action_space)
         self.title = str(make) if isinstance(make, str) else str(environment)
-        self.is_mujoco = hasattr(environment.unwrapped, "do_simulation")
+        # Of the distributions that decide what it does.
+        self.versions = versions_of(
+            self.spec, is_mujoco=hasattr(environment.unwrapped, "do_simulation")
+        )
+        self.cache_key = definition_of(self.spec)
         self.period = _period(environment)
-        self._environment = environment
         self._restorer = restorer_of(environment)
+        # Numbers that it takes to put the environment back, and in an observation.
+        self.size = self._restorer.size
         self.observed = flat_size(self.spaces[0], self.title, make)
+        self.actions = action_space(self.spaces[1], self.title)
         self._check_restores()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what makes the environment."""
         return (world_of, (self.make,))
-
-    @property
-    def cache_key(self) -> str | None:
-        """What tells it from other environments; None for code that no version stands for."""
-        return definition_of(self.spec)
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """Of the distributions that decide what it does."""
-        return versions_of(self.spec, is_mujoco=self.is_mujoco)
-
-    @property
-    def actions(self) -> ActionSpace:
-        """What planners draw from."""
-        return action_space(self.spaces[1], self.title)
-
-    @property
-    def most_steps(self) -> int | None:
-        """The time limit of an id, in steps; None without one."""
-        return None if self.spec is None else self.spec.max_episode_steps
-
-    @property
-    def size(self) -> int:
-        """Numbers that it takes to put the environment back."""
-        return self._restorer.size
 
     def begin(self, seed: int) -> FloatArray:
         """Return the state [S] at the start of a seed's episode."""
@@ -104,19 +85,12 @@ class World:
         return after
 
     def _step(self, row: FloatArray, action: FloatArray, *, is_kept: bool) -> None:
-        before = self._restorer.before() if is_kept else None
-        observation, reward, terminated, _, _ = self._running.step(
-            native_action(action, self.spaces[1])
+        observation, reward, terminated, _, _ = self._restorer.step(
+            native_action(action, self.spaces[1]), row[: self.size] if is_kept else None
         )
         row[self.size : -OUTCOME] = flat(observation, self.observed, self.spaces[0], self.title)
         total, best = row[-OUTCOME] + float(reward), max(row[-OUTCOME + 1], float(reward))
         row[-OUTCOME:] = total, best, bool(terminated)
-        if is_kept:
-            row[: self.size] = self._restorer.save(row[: self.size], before)
-
-    @property
-    def _running(self) -> Any:
-        return getattr(self._restorer, "environment", self._environment)
 
     def _check_restores(self) -> None:
         """Raise ComponentError unless a step from a state that was put back is the same step."""
