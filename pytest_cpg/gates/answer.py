@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_cpg.contracts import CpgError, KindError
+from pytest_cpg.contracts import CpgError, IncompleteError, KindError
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.contracts.errors import own_frames
 from pytest_cpg.gates.card import Card, Ruling
@@ -85,6 +85,9 @@ def _answer(
 ) -> Any:
     try:
         answer = call()
+    # The time of the gate was over within it.
+    except IncompleteError as error:
+        raise IncompleteError(f"{place} was broken off{_where(error)}: {error}") from error
     except passes:
         raise
     # A user's code may raise anything, a skip of pytest's and an exit included.
@@ -99,15 +102,18 @@ def _answer(
 
 def fault_of(place: str, error: BaseException, wanted: str = "") -> KindError:
     """Return what says that a user's code raised, by the place that called it, and where."""
-    own = own_frames(error)
-    where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
     found = KindError(
-        f"{place} raised {type(error).__name__}: {error}{where}."
+        f"{place} raised {type(error).__name__}: {error}{_where(error)}."
         f"{f' It has to return {wanted}.' * bool(wanted)}"
     )
     # Whoever shows it whole need not raise it first.
     found.__cause__ = error
     return found
+
+
+def _where(error: BaseException) -> str:
+    own = own_frames(error)
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
 def _of(kind: type) -> Callable[[Any], Any]:

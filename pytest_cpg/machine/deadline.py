@@ -56,7 +56,7 @@ class Deadline:
             yield
             return
 
-        why = ", in the middle of a plan"
+        why = ", in the middle of a call"
         before = signal.signal(signal.SIGALRM, lambda *_: self._break_off(why))
         # Once more every second: what is raised inside a model may be caught there.
         left = self._seconds - (time.monotonic() - self._begun)

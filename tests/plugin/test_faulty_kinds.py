@@ -240,7 +240,11 @@ def test_a_card_that_nobody_could_show_is_named(more, said):
         ("def judge(self, *_): pytest.skip('none')", "judge() raised Skipped: none (conftest.py:"),
         (
             "def judge(self, *_):\n    __import__('time').sleep(40)",
-            "INCOMPLETE after",
+            "judge() was broken off (conftest.py:",
+        ),
+        (
+            "def card(self, *_, **named):\n    __import__('time').sleep(40)",
+            "card() was broken off (conftest.py:",
         ),
         (
             "def card(self, result, accepted, *, model): return super().card(result, accepted)",
@@ -248,7 +252,7 @@ def test_a_card_that_nobody_could_show_is_named(more, said):
         ),
         ("def compare(self, *_): return None", "compare() returned None, and has to return a Dri"),
     ],
-    ids=["judge", "skip", "sleep", "card", "compare"],
+    ids=["judge", "skip", "slow judge", "slow card", "card", "compare"],
 )
 def test_what_a_kind_does_wrong_when_it_judges_fails_its_test_alone(faulty, members, said):
     faulty("pass", "--cpg-update-baseline")
