@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pytest_cpg.episodes.arm import Arm, Latency
+from pytest_cpg.episodes.arm import Arm, Latency, StoredArm, start_digests
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.episodes.stored_arm import StoredArm, start_digests
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kept import KeptResult, drift_of
 from pytest_cpg.gates.kind import max_verdict_of

@@ -1,7 +1,9 @@
-"""An arm: what one kind of dynamics achieved on the starts of a gate."""
+"""An arm: what one kind of dynamics achieved on the starts of a gate, and what stores it."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -9,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
-from pytest_cpg.contracts.codec import UNWRITTEN
+from pytest_cpg.contracts.codec import UNWRITTEN, encode
 from pytest_cpg.stats import Interval, SelectiveRisk, aurc, wilson_interval
 
 # What the gap of a gate is of.
@@ -17,10 +19,7 @@ Metric: TypeAlias = Literal["success", "return"]
 
 
 class Latency(NamedTuple):
-    """Time of one planning decision, in milliseconds.
-
-    Episodes are planned together; a round's time is divided by the episodes it planned for.
-    """
+    """Milliseconds of one planning decision: a round's, divided by the episodes it planned for."""
 
     median: float
     p95: float
@@ -148,11 +147,7 @@ class Arm:
         return wilson_interval(self.success_count, self.episodes, level=self.level)
 
     def success_within(self, steps: int) -> Interval:
-        """Wilson interval of the rate of episodes that succeeded within so many steps.
-
-        It is counted in the run as it was: a planner that looks at the steps that are left may do
-        otherwise where there are fewer.
-        """
+        """Wilson interval of the rate of episodes that succeeded within so many steps."""
         successes = int((self.successes & (self.steps <= steps)).sum())
         return wilson_interval(successes, self.episodes, level=self.level)
 
@@ -184,3 +179,108 @@ class Arm:
             return values
         episodes = len(successes)
         return {"indices": list(range(episodes)), "returns": [0.0] * episodes, **values}
+
+
+# Counted beside the outcomes of each episode.
+COUNTS = ("plans", "model_steps", "starts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredArm:
+    """A finished arm with what it takes to give any number of its first episodes.
+
+    Episodes [N] have consecutive indices, at least one plan each, model steps imagined, and the
+    `start_digests` of where they began.
+    """
+
+    arm: Arm
+    plans: IntArray
+    model_steps: IntArray
+    starts: IntArray
+
+    def __post_init__(self) -> None:
+        for name in COUNTS:
+            values = np.array(getattr(self, name), dtype=np.int64)
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+            if values.shape != self.arm.successes.shape:
+                raise ValueError(f"need {name} of every episode, got shape {values.shape}")
+        if (
+            not self.arm.episodes
+            or (np.diff(self.arm.indices) != 1).any()
+            or (self.plans < 1).any()
+        ):
+            raise ValueError(f"need plans in consecutive episodes, got {self.arm.indices}")
+
+    def first(self, episodes: int, *, level: float) -> Arm:
+        """Return the arm of the first 1 to ``N`` episodes, as a run of so many would have ended.
+
+        Latencies are of all its decisions, seconds in proportion to the episodes.
+        """
+        arm = self.arm
+        if not 1 <= episodes <= arm.episodes:
+            raise ValueError(f"need 1 to {arm.episodes} episodes, got {episodes}")
+        decisions, imagined = (int(c[:episodes].sum()) for c in (self.plans, self.model_steps))
+        return replace(
+            arm.first(episodes),
+            level=level,
+            decisions=decisions,
+            rollout_steps=imagined / decisions,
+            seconds=arm.seconds * episodes / arm.episodes,
+        )
+
+    def begins_at(self, states: FloatArray) -> bool:
+        """Say whether the episodes began at these starts [M, S], as far as both go."""
+        common = min(self.arm.episodes, len(states))
+        return np.array_equal(self.starts[:common], start_digests(states[:common]))
+
+    def followed_by(self, more: StoredArm) -> StoredArm:
+        """Return these episodes and the next ones, or raise ValueError if ``more`` are others.
+
+        Latencies are those of the part with more episodes.
+        """
+        arms = self.arm, more.arm
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(arm, name) for arm in arms])
+            for name in _PER_EPISODE
+            if getattr(self.arm, name) is not None
+        }
+        has_actions = all(arm.actions for arm in arms)
+        columns["actions"] = (*self.arm.actions, *more.arm.actions) if has_actions else ()
+        counts = {n: np.concatenate([getattr(self, n), getattr(more, n)]) for n in COUNTS}
+        longer = max(arms, key=lambda arm: arm.episodes)
+        seconds = self.arm.seconds + more.arm.seconds
+        joined = StoredArm(arm=replace(longer, **columns, seconds=seconds), **counts)
+        # The decisions are still those of one part.
+        return replace(joined, arm=joined.first(joined.arm.episodes, level=self.arm.level))
+
+
+def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], Arm]) -> str | None:
+    """Run two episodes again; say in one line what differs from a stored arm, None if nothing.
+
+    ``run`` maps one or two of its rows, rising, to an arm of these episodes alone.
+    """
+    rows = np.sort(rng.choice(arm.episodes, size=min(2, arm.episodes), replace=False))
+    again = run(rows)
+    before, now = encode(arm), encode(again)
+    for place, row in enumerate(rows):
+        for name in ("indices", *_PER_EPISODE):
+            old, new = before[name] and before[name][row], now[name] and now[name][place]
+            if old != new:
+                return (
+                    f"the stored {arm.name} arm could not be repeated: {name} of episode "
+                    f"{arm.indices[row]} was {old!r} and is now {new!r}"
+                )
+        if arm.actions and not np.array_equal(arm.actions[row], again.actions[place]):
+            return (
+                f"the stored {arm.name} arm could not be repeated: episode {arm.indices[row]} ends "
+                f"as it did, by other actions"
+            )
+    return None
+
+
+def start_digests(states: FloatArray) -> IntArray:
+    """Return a number [N] for each start [N, S], of its exact bits."""
+    rows = np.asarray(states, dtype=np.float64)
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=7).digest() for row in rows]
+    return np.array([int.from_bytes(digest) for digest in digests], dtype=np.int64)

@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.arm import COUNTS, Arm, StoredArm
 from pytest_cpg.episodes.arm_key import digest_of
-from pytest_cpg.episodes.stored_arm import COUNTS, StoredArm
 from pytest_cpg.machine.files import check_unpacked_size, replace_file
 
 SCHEMA = 2

@@ -38,14 +38,10 @@ def arm_key(name: str, design: Design, model: Any, *, by_content: bool = False) 
     """Return 64 hexadecimal digits that tell apart arms whose episodes may differ.
 
     What defines the package's own tasks and planners is their source and their fields. Those of
-    users have an attribute ``cache_key``: a text that is changed with whatever the component does,
-    and that a subclass or a wrapper has to bring anew. Raises UnkeyedError where something
-    has no key. The number of episodes is not in the key, and where they start is not: stored arms
-    know that.
-
-    Parameters are those of `ArmRun`; ``model`` is not yet bound. `Chance` asks none, and its key
-    does not depend on it. With ``by_content`` a model without a key is told from others by its
-    `fingerprint`.
+    users have an attribute ``cache_key``: a text that is changed with whatever the component does.
+    Raises UnkeyedError where something has no key. Number and starts of the episodes are not in
+    the key: stored arms know these. `Chance` asks no model. With ``by_content`` a model without a
+    key, which is not yet bound, is told from others by its `fingerprint`.
     """
     values = _components(design.task, design.planner, model, by_content=by_content)
     perturbation = "none" if design.perturbation is None else design.perturbation.name
@@ -55,10 +51,7 @@ def arm_key(name: str, design: Design, model: Any, *, by_content: bool = False) 
 
 
 def model_key(model: Any, **asked: str | int) -> str | None:
-    """Return 64 hexadecimal digits that tell apart what models answer, by their content.
-
-    ``asked`` is what they are asked. None where a model's content cannot be read.
-    """
+    """Return what tells apart the answers of models; None where the content of one is not read."""
     try:
         values = {**asked, "model": _computing(model, by_content=True)}
     except UnkeyedError:
@@ -131,10 +124,7 @@ def _model_definition(model: Any, *, by_content: bool) -> Any:
 
 
 def _explicit_key(value: Any) -> str | None:
-    """Return the key that a component or its very class defines.
-
-    One that is inherited, or passed on by a wrapper, is about something else.
-    """
+    """Return the key that a component or its very class defines; others are of something else."""
     kind = type(value)
     if not any("cache_key" in names for names in (vars(kind), getattr(value, "__dict__", {}))):
         return None

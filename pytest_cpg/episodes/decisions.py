@@ -12,13 +12,7 @@ from pytest_cpg.contracts.streams import Purpose, Stream
 
 
 class Decision(NamedTuple):
-    """A place where a plan is chosen.
-
-    Attributes
-    ----------
-    episode, arm, at : int
-        Whose it is, of the learned arm (0) or the oracle's (1), and the steps taken before.
-    """
+    """A place where a plan is chosen, after so many steps of the learned arm (0) or oracle."""
 
     episode: int
     arm: int
@@ -27,15 +21,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decisions:
-    """Decisions, and where each is taken.
-
-    Attributes
-    ----------
-    rows : tuple of Decision
-    states : array [N, S]
-    latents : array [N, Z]
-        The states as the learned model knows them, with what it remembers.
-    """
+    """Decisions and where each is taken: states [N, S], and the learned model's latents [N, Z]."""
 
     rows: tuple[Decision, ...]
     states: FloatArray

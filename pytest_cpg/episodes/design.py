@@ -25,16 +25,8 @@ class DesignRecord:
     """A design as reports and files hold it: what two results must share to be compared.
 
     Not in it are the seed, with which episode ``i`` has one start, and what decides only how many
-    episodes are run, and how they are judged.
-
-    Attributes
-    ----------
-    budget, horizon : int
-        Steps an episode may take, and steps a plan looks ahead.
-    control_period : float
-        Seconds of simulated time per step.
-    perturbation : str
-        The name of what goes wrong in real steps; empty for nothing.
+    episodes are run, and how they are judged. Horizon and budget are in steps, the control period
+    in seconds of simulated time; an empty perturbation is none.
     """
 
     task: str
@@ -53,11 +45,7 @@ class DesignRecord:
 
     @property
     def key(self) -> dict[str, Any]:
-        """All of it as plain values: the same for the same design in any process and release.
-
-        A planner without a repr of its own is known by its class alone, and a perturbation is in
-        it only if there is one.
-        """
+        """All of it as plain values: the same for the same design in any process and release."""
         values: dict[str, Any] = encode(self)
         values["planner"] = _ADDRESS.sub("", self.planner)
         if not self.perturbation:
@@ -90,16 +78,9 @@ class DesignRecord:
 class Design:
     """Everything but the dynamics: what all arms of a gate share.
 
-    Attributes
-    ----------
-    starts : "sampled" or "fixed"
-        From the task's own distribution, or all from one state.
-    level : float
-        Coverage of the intervals, in (0, 1).
-    metric : "success" or "return"
-        What an episode is for. Episodes judged by their return go on after a success.
-    perturbation : Perturbation or None
-        What goes wrong in the real steps of every arm.
+    Starts are from the task's own distribution, or all from one state; ``level`` is the coverage of
+    the intervals. Episodes judged by their return go on after a success. What goes wrong in the
+    real steps of every arm is the perturbation.
     """
 
     task: Task
@@ -128,10 +109,7 @@ class Design:
 
 
 def replaced(kind: str, component: T, name: str, value: Any) -> T:
-    """Return a component with one field changed, when there is a change to make.
-
-    Raises ValueError when it cannot be changed.
-    """
+    """Return a component with one field changed, or raise ValueError when it cannot be."""
     if value is None or getattr(component, name, None) == value:
         return component
     if is_dataclass(component) and name in {field.name for field in fields(component)}:

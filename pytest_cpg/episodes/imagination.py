@@ -165,10 +165,7 @@ class Imagination:
     def _raise_broken(
         self, what: str, answer: FloatArray, begun: FloatArray | None = None
     ) -> NoReturn:
-        """Name the first episode and step whose numbers are not finite, and what led there.
-
-        ``begun`` is what a rollout began with, a row for each of its own.
-        """
+        """Name the first episode and step whose numbers are not finite, and what led there."""
         row, *inner = (int(place) for place in np.argwhere(~np.isfinite(answer))[0])
         index = row // max(1, len(answer) // len(self._episodes))
         episode, taken = int(self._episodes[index]), int(self._taken[index])
@@ -208,15 +205,7 @@ class Imagination:
 
 
 def _why(begun: FloatArray, before: FloatArray) -> str:
-    """Say by the size of what went into a step whether predictions grew until it broke.
-
-    Parameters
-    ----------
-    begun : array [Z]
-        What the plan began with.
-    before : array [T, Z]
-        What was predicted in the steps before.
-    """
+    """Say by the size of what went into a step, after others [T, Z], if predictions grew."""
     first = float(np.abs(begun).max(initial=0.0))
     if not len(before):
         return (

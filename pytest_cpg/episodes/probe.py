@@ -83,8 +83,7 @@ def answers_digest(model: BoundModel, design: Design, starts: Starts) -> str:
     """Return 64 hexadecimal digits of the bits that a model answers where its gate begins.
 
     It is asked as planners ask: for latents, for plans of the whole horizon and for their rating,
-    for what a memory becomes and what a policy does. What it raises is an answer, too: its arm says
-    where that happened.
+    for what a memory becomes and what a policy does. What it raises is an answer, too.
     """
     states, _ = probe_of(design.task, starts, design.seed)
     few = np.unique(np.linspace(0, len(starts.states) - 1, _ASKED).round().astype(int))
@@ -138,7 +137,7 @@ def check_unchanged(who: str, before: FloatArray, after: FloatArray) -> None:
 
 @contextmanager
 def unchanged(who: str, model: BoundModel, design: Design, starts: Starts) -> Iterator[None]:
-    """Raise WorldModelError, as above, for a model that answers otherwise once its arm has run."""
+    """Raise WorldModelError for a model that answers a probe otherwise once its arm has run."""
     probe = probe_of(design.task, starts, design.seed)
     before = imagined(model, probe)
     yield
@@ -146,22 +145,12 @@ def unchanged(who: str, model: BoundModel, design: Design, starts: Starts) -> It
 
 
 def ignores_action(
-    model: BoundModel,
-    design: Design,
-    starts: Starts,
-    arm: Arm,
-    *,
-    progress: Progress | None = None,
+    model: BoundModel, design: Design, starts: Starts, arm: Arm, *, progress: Progress | None = None
 ) -> bool:
-    """Say whether a model predicts the same for different actions wherever its arm plans.
+    """Say whether a model predicts the same for different actions wherever its own arm plans.
 
     It is asked at some starts first. What tells no actions apart there may know other places:
     episodes of its arm are run again, solved ones first, until it does.
-
-    Parameters
-    ----------
-    arm : Arm
-        The model's own, of the first of these starts.
     """
     responses = Responses(model, design.task)
     few = np.unique(np.linspace(0, len(starts.states) - 1, _PROBES).round().astype(int))
@@ -175,14 +164,7 @@ def ignores_action(
         if responses.differ(run.states[rows], run.latents[rows]):
             raise _ToldApartError
 
-    run = ArmRun(
-        arm.name,
-        design,
-        model,
-        again,
-        progress=progress,
-        on_plan=look,
-    )
+    run = ArmRun(arm.name, design, model, again, progress=progress, on_plan=look)
     with suppress(_ToldApartError):
         run.advance(len(again.episodes))
         return responses.differ_truly

@@ -29,13 +29,8 @@ def replay(
 ) -> Replay:
     """Run the oracle and learned arms on some episodes of a gate, as `measure_gap` did.
 
-    Raises CpgError when there are no episodes, or one that the gate does not have. Raises
+    Raises CpgError when there are no episodes, or one that the gate does not have, and
     WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
-
-    Parameters
-    ----------
-    episodes : sequence of int
-        Indices; each episode ends as it does among all others.
     """
     with inference(oracle, learned):
         starts = starts_of(design)

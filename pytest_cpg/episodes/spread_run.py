@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
-from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.arm import Arm, StoredArm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import check_unchanged, imagined
 from pytest_cpg.episodes.stage import Progress, Stage
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.episodes.stored_arm import StoredArm
 from pytest_cpg.machine.executors import workers_of
 from pytest_cpg.machine.fingerprint import fingerprint, source_of
 from pytest_cpg.machine.workers import Crew, Workload
@@ -50,10 +49,7 @@ class Block:
 def arm_workload(
     design: Design, model: Any, bound: BoundModel, probe: tuple[FloatArray, FloatArray]
 ) -> Workload:
-    """Return a model with what it answers to a probe in this process, where it is bound.
-
-    Raises ComponentError when it cannot be sent.
-    """
+    """Return a model with what it answers to a probe in this process, or raise ComponentError."""
     learned = learned_of(model)
     content = _content_of(design, model)
     brings_planner = bound.planner is not None
@@ -117,10 +113,7 @@ _BLOCKS_PER_WORKER = 4
 
 
 class SpreadRun:
-    """Runs an arm as `ArmRun` does, in blocks on an executor.
-
-    Which worker runs what, and when, changes no outcome.
-    """
+    """Runs an arm as `ArmRun` does, in blocks on an executor, which changes no outcome."""
 
     def __init__(
         self,
@@ -145,11 +138,7 @@ class SpreadRun:
         return stored and replace(stored, arm=replace(stored.arm, seconds=self._seconds))
 
     def advance(self, until: int) -> Arm:
-        """Run the episodes up to number ``until``, and return the arm so far.
-
-        Raises WorldModelError or TaskError as `ArmRun.advance` does, and for a model that ends its
-        process.
-        """
+        """Run the episodes up to number ``until``, and return the arm so far, as `ArmRun` does."""
         begun, done = time.perf_counter(), self._done
         share = -(-(until - done) // (_BLOCKS_PER_WORKER * workers_of(self._executor)))
         size = max(share, _FEWEST_EPISODES)

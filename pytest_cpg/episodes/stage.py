@@ -7,18 +7,10 @@ from typing import NamedTuple, TypeAlias
 
 
 class Stage(NamedTuple):
-    """How much of a stage is done, from nothing to all.
+    """How much of a stage is done: so many of a total, of a unit such as the step of all episodes.
 
-    Attributes
-    ----------
-    done, total : int
-        So many of how many.
-    unit : str
-        Of what; ``"step"`` of episodes that go on together.
-    solved : int or None
-        Starts that are solved so far, of so many ``starts``; None where that is not asked.
-    note : str
-        What is to be known of the stage at its end.
+    So many of the ``starts`` are solved so far, None where that is not asked; the note is said of
+    the stage at its end.
     """
 
     done: int

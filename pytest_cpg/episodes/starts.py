@@ -20,15 +20,7 @@ _MOST_SKIPS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Starts:
-    """Where the episodes of a gate begin.
-
-    Attributes
-    ----------
-    episodes : array [N], int
-    states : array [N, S]
-    seeds : array [N], int
-        What `Task.reset` was given for each.
-    """
+    """Where the episodes [N] of a gate begin, states [N, S], and how many were skipped."""
 
     episodes: IntArray
     states: FloatArray
@@ -50,15 +42,9 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
 
     A start counts as solved when one idle step from it succeeds: planning had no part in that. Such
     a start is replaced by the next one of the same episode's stream, and counted. Where returns are
-    the goal none is. Raises TaskError when an episode finds no unsolved start in 100 tries, the
-    goal of returns is no number, or a method of the task breaks its contract.
-
-    Parameters
-    ----------
-    seed : int
-        Together with an episode's index it decides that episode's start.
-    fixed : bool
-        Start every episode from the task's start number 0 instead.
+    the goal none is. All are the task's start number 0 where they are ``fixed``. Raises TaskError
+    when an episode finds no unsolved start in 100 tries, the goal of returns is no number, or a
+    method of the task breaks its contract.
     """
     try:
         check_least_return(task.least_return if has(task, LeastReturn) else None)
@@ -110,8 +96,7 @@ _EACH = "one number for each row, [B]"
 def starts_from(task: Task, seeds: IntArray) -> FloatArray:
     """Return the states [N, S] that a task is reset to by seeds [N], once its methods are checked.
 
-    Raises TaskError where one breaks its contract: numpy would take one answer for that of every
-    episode, or 0 and 1 for the indices of two.
+    Numpy would take one answer for that of every episode, or 0 and 1 for the indices of two.
     """
     sampled = task.reset(seeds.copy())
     wanted = "one state for each seed, [N, S]"

@@ -28,26 +28,21 @@ class EpisodeTrace:
     ----------
     steps : int
         To success, or the whole budget. It is below ``T`` where an episode goes on after that.
-    states : array [T+1, S]
-        Real states, the start first.
+    states, scores : array [T+1, S] and [T+1]
+        Real states, the start first, and the task's score of each; lower is better.
     actions : array [T, A]
         Executed, in the simulator's own units.
-    scores : array [T+1]
-        The task's score of the real states; lower is better.
     at : array [R], int
         Steps taken before each round.
-    plans : array [R, H, A]
-        What the planner chose.
-    lengths : array [R], int
-        Steps of each plan that were executed, 1 to ``H``.
+    plans, lengths : array [R, H, A] and [R], int
+        What the planner chose, and how many steps of it were executed, 1 to ``H``.
     promised : array [R], int
         Steps of each plan, 1 to ``H``, after which its predicted score is best; steps past the
         budget do not count.
     predicted, actual : array [R, H]
         Score along each plan: what the arm's own model gives from its own view of the real state
         (a stochastic model with noise 0), and what the true dynamics give from that state. Both by
-        the model's own score or rewards where it has them, which then rate the true states as the
-        model sees them. Infinite where the true dynamics diverge.
+        the model's own score or rewards where it has them; infinite where the truth diverges.
     """
 
     success: bool
@@ -90,18 +85,10 @@ class ArmTraces(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replay:
-    """Some episodes of a gate, run again.
+    """Some episodes of a gate, run again, by their indices.
 
-    Attributes
-    ----------
-    seed : int
-        Of starts and planner noise.
-    swapped : tuple of str
-        What the learned arm replaced: ``("dynamics",)`` unless the model brings more.
-    traces : mapping
-        Index of the episode, rising, to what happened in it.
-    changed : tuple of str
-        What is not as it was when the episodes were run before; it is not written.
+    The learned arm ``swapped`` the dynamics alone, unless the model brings more; what ``changed``
+    since the episodes were run before is not written.
     """
 
     design: DesignRecord
@@ -126,8 +113,8 @@ class Replay:
 
         Names are ``schema``, ``episodes`` [N], ``swapped``, those of the design but ``versions``,
         ``seed``, and for each episode and arm those of `EpisodeTrace`, such as
-        ``episode_0007/learned/predicted``. Whoever reads the file meanwhile finds the old one or
-        the new one. Raises CpgError, naming the path and what the system says.
+        ``episode_0007/learned/predicted``. Raises CpgError, naming the path and what the system
+        says.
         """
         file = io.BytesIO()
         # The stub takes every name for allow_pickle.
@@ -159,14 +146,8 @@ class Replay:
 class EpisodeOptimism:
     """How far a learned model's promises were off in one episode.
 
-    Attributes
-    ----------
-    optimism : float
-        Mean of the learned arm's `EpisodeTrace.optimism` over its rounds.
-    worst_round : int
-        The round whose optimism is largest in size, the first of them.
-    oracle_score, learned_score : float
-        The task's score of the last real state of each arm.
+    The mean of its `EpisodeTrace.optimism`, the round where that is largest in size, and the task's
+    score of the last real state of each arm.
     """
 
     episode: int

@@ -7,10 +7,7 @@ Pure functions: no input, output, clock or model. ``level`` is the coverage of a
 from __future__ import annotations
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_interval
-from pytest_cpg.stats.bootstrap import (
-    sampled_differences,
-    sampled_metrics,
-)
+from pytest_cpg.stats.bootstrap import sampled_differences, sampled_metrics
 from pytest_cpg.stats.calibration import Reliability, ReliabilityBin, reliability
 from pytest_cpg.stats.coverage_curves import OperatingPoints
 from pytest_cpg.stats.graded_answers import GradedAnswers, SelectiveRisk, aurc

@@ -85,9 +85,7 @@ class Curves:
     def _is_mixed(self) -> NDArray[np.bool_]:
         return (self.wrong > 0) & (self.wrong < self.total)
 
-    def aurc(
-        self,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def aurc(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return AURC [R], in closed form the mean over all orders within ties, ideal, excess."""
         harmonic = np.concatenate([[0.0], (1 / np.arange(1, self.total.max() + 1)).cumsum()])
         # Of k answers down to within a tie, W + rate * (k - a) are wrong: rate, and the rest by k.

@@ -15,11 +15,10 @@ from hypothesis.extra.numpy import arrays
 
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes import arm_cache
-from pytest_cpg.episodes.arm import Latency
+from pytest_cpg.episodes.arm import Latency, StoredArm
 from pytest_cpg.episodes.arm_cache import (
     ArmCache,
 )
-from pytest_cpg.episodes.stored_arm import StoredArm
 from pytest_cpg.tasks.grids import maze
 
 KEY, OTHER_KEY = "a" * 64, "b" * 64

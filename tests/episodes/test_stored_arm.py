@@ -7,9 +7,8 @@ from fakes import stored_of
 from runs import Sure, arm_of
 
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.episodes.arm import Latency
+from pytest_cpg.episodes.arm import Latency, StoredArm, spot_check, start_digests
 from pytest_cpg.episodes.starts import sample_starts
-from pytest_cpg.episodes.stored_arm import StoredArm, spot_check, start_digests
 from pytest_cpg.planners import Chance, RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics
