@@ -12,8 +12,7 @@ import pytest
 
 from pytest_cpg.gates.notation import for_log, one_line
 from pytest_cpg.plugin.live import LIVE, free_columns, is_live
-from pytest_cpg.render.bars import in_ascii
-from pytest_cpg.render.line import Line, has_blocks
+from pytest_cpg.render.line import Line, has_blocks, in_ascii
 from pytest_cpg.render.live import LiveText, write_live
 from pytest_cpg.render.progress import LiveLine, LogLines, SentLine, Watch
 

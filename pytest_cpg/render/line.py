@@ -1,4 +1,4 @@
-"""Line: one line for a terminal, in parts of which each has its colour, and rows of columns."""
+"""Line: one line for a terminal, in parts of which each has its colour, bars and columns."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ _DEEPER, _HELD = "    ", "\x00"
 _NARROWEST_FORECAST = 6
 
 _BLOCKS, _DIGITS = "▁▂▃▄▅▆▇", "0123456789"
+_FULL, _WAS, _EIGHTHS = "█", "░", ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+# For a stream without them: what is less than half of a sign is left out.
+_ASCII = str.maketrans(
+    {_FULL: "#", _WAS: "-", **dict.fromkeys("▏▎▍", " "), **dict.fromkeys("▌▋▊▉", "#")}
+)
 
 
 class Line(NamedTuple):
@@ -101,6 +106,39 @@ def has_blocks(encoding: str | None) -> bool:
     return True
 
 
+def in_ascii(text: str) -> str:
+    """Return a text whose bars every stream can show.
+
+    >>> in_ascii("██▋░░")
+    '###--'
+    """
+    return text.translate(_ASCII)
+
+
+def bar_text(
+    value: float, axis: tuple[float, float], size: int, *, then: float | None = None
+) -> tuple[str, str]:
+    """Return a number as a bar from zero, and by how much it was longer ``then``.
+
+    >>> bar_text(0.72, (0, 1), 10), bar_text(0.7, (0, 1), 10, then=0.9)
+    (('███████▎', ''), ('███████', '░░'))
+    """
+    low, high = axis
+
+    def place(number: float) -> float:
+        return min(max((number - low) / (high - low), 0.0), 1.0) * size
+
+    # What lies beyond an end stands there.
+    zero, end = place(0.0), place(value)
+    if zero > 0:
+        begin, stop = sorted((round(zero), round(end)))
+        return f"{' ' * begin}{_FULL * (stop - begin)}", ""
+    if then is not None and round(place(then)) > round(end):
+        return _FULL * round(end), _WAS * (round(place(then)) - round(end))
+    eighths = round(8 * end)
+    return f"{_FULL * (eighths // 8)}{_EIGHTHS[eighths % 8]}", ""
+
+
 def listed(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return each row as one line of words, which stand left.
 
@@ -168,14 +206,11 @@ def forecast_table(forecasts: Mapping[str, ForecastLine], *, width: int) -> list
         lines += names.rows(" ", gate, line)
     for note in dict.fromkeys(note for forecast in forecasts.values() for note in forecast.notes):
         lines += wrapped(note, width - 1, " ")
-    return [*map(for_log, lines), *_in_all([forecast.seconds for forecast in forecasts.values()])]
-
-
-def _in_all(seconds: Sequence[float | None]) -> list[str]:
-    """Return how long all gates take together, where that is not said already."""
-    times = [one for one in seconds if one is not None]
-    if len(seconds) < 2 or not times:
-        return []
-    count = len(seconds) - len(times)
-    unknown = f", and {count} gate{'s'[: count != 1]} unknown" * bool(count)
-    return [f" In all about {duration(sum(times))}{unknown}."]
+    times = [
+        seconds for forecast in forecasts.values() if (seconds := forecast.seconds) is not None
+    ]
+    if len(forecasts) > 1 and times:
+        count = len(forecasts) - len(times)
+        unknown = f", and {count} gate{'s'[: count != 1]} unknown" * bool(count)
+        lines.append(f" In all about {duration(sum(times))}{unknown}.")
+    return list(map(for_log, lines))

@@ -9,8 +9,7 @@ from typing import Any
 
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.notation import duration, visible
-from pytest_cpg.render.bars import bar_text, in_ascii
-from pytest_cpg.render.line import OF_ROWS
+from pytest_cpg.render.line import OF_ROWS, bar_text, in_ascii
 from pytest_cpg.render.live import SECONDS_BETWEEN, LiveText
 
 _SECONDS_BETWEEN_LINES = 60.0

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
-from pytest_cpg.gates.card import USUAL_LEVEL, Cause, Command, Ruling, Table
+from pytest_cpg.gates.card import USUAL_LEVEL, Cause, Figure, Ruling, Table
 from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.notation import percentage
-from pytest_cpg.render.bars import bar_text, starts_rows
-from pytest_cpg.render.line import COLOURS, OF_ROWS, Line, command_lines, padded, wrapped
+from pytest_cpg.render.line import (
+    COLOURS,
+    OF_ROWS,
+    Line,
+    bar_text,
+    command_lines,
+    padded,
+    wrapped,
+)
 from pytest_cpg.render.words import headline, judged, reasons
 from pytest_cpg.report.ledger import Judgement
 
@@ -24,10 +32,22 @@ _STEP, _LONGEST = 10, 80
 _PLAIN_COLUMNS = 3
 _USUAL = f"{percentage(USUAL_LEVEL)} CI"
 _BOLD: Mapping[str, bool] = {"bold": True}
+_CYAN: Mapping[str, bool] = {"cyan": True}
+# Of the sets of cells, in their order: as it should be, worse, better, neither.
+_SIGNS = ".Xo-"
+_LOST_NOW, _LOST_BEFORE = "X", "x"
+_SIGN_COLOURS: Mapping[str, Mapping[str, bool]] = {
+    "X": {"red": True, "bold": True},
+    "x": {"red": True},
+    ".": {"light": True},
+    "-": {"light": True},
+}
+_IN_GROUP, _IN_ROW, _MOST_ROWS = 10, 50, 3
+_BETWEEN = "   "
 
 
 def section(
-    found: Judgement, *, not_kept: str = "", verbosity: int = 0, width: int = 80
+    judgement: Judgement, *, not_kept: str = "", verbosity: int = 0, width: int = 80
 ) -> list[Line]:
     """Return the whole section that a failing test prints.
 
@@ -40,41 +60,45 @@ def section(
         Why lost episodes could not be written.
     """
     width = min(max(width, _NARROWEST), _WIDEST)
-    card, notes = found.card, [("Note", text) for text in found.card.texts("note")]
-    texts = notes if found.reason is None else reasons(found)
-    next_steps = [
-        *(("Film", path) for path in found.films),
-        *([("Film", f"none: {found.film_problem}")] if found.film_problem else []),
-        *([("Lost", f"episodes were not kept: {not_kept}")] if not_kept else []),
-    ]
-    typed = [*_rows(next_steps, width), *_typed(found.commands, width)]
-    typed += [
-        line for name, text in texts if name == "Accept" for line in _accepted(name, text, width)
-    ]
+    card, drift = judgement.card, judgement.drift
+    notes = [("Note", text) for text in card.texts("note")]
+    texts = notes if judgement.reason is None else reasons(judgement)
+    films = [*judgement.films, *[f"none: {judgement.film_problem}"] * bool(judgement.film_problem)]
+    lost = [("Lost", f"episodes were not kept: {not_kept}")] * bool(not_kept)
+    typed = _rows([*(("Film", text) for text in films), *lost], width)
+    for command in judgement.commands:
+        lead = _lead_of(command.what.partition(" ")[0])
+        first, *more = command_lines(command.text, lead=lead, width=width)
+        typed.append(Line(((lead, _BOLD), (first[len(lead) :], _CYAN))))
+        typed += (Line.of(text, cyan=True) for text in more)
+    for name, text in texts:
+        if name == "Accept":
+            typed += _accepted(name, text, width)
     parts = [
-        list(_lead(found, width)),
-        [
-            *_table(card.table, found.ruling, found.drift, width),
-            *starts_rows(card.figures, found.drift, lead=_NAME + 2, width=width),
-        ],
+        list(_lead(judgement, width)),
+        [*_table(card.table, judgement.ruling, drift, width), *_starts(card.figures, drift, width)],
         _rows([*card.table.below], width),
-        _rows([one for one in texts if one[0] != "Accept"], width, cause=card.cause),
+        _rows([text for text in texts if text[0] != "Accept"], width, cause=card.cause),
         typed,
     ]
     if verbosity > 0:
-        parts += [_facts(card.facts, width), cause_lines(card.cause, width) if card.cause else []]
+        space = max([_NARROWEST_FACT, *(len(name) for name, _ in card.facts)])
+        facts = [Line.of("  Facts", bold=True)] * bool(card.facts)
+        for name, text in card.facts:
+            facts += map(Line.of, _wrapped(text, width, f"  {name:{space}s}  "))
+        parts += [facts, cause_lines(card.cause, width) if card.cause else []]
     return [line for part in parts if part for line in (Line.of(""), *part)][1:]
 
 
 def broken_section(
-    sentence: str, told: Sequence[tuple[str, str]], typed: str, *, width: int = 80
+    sentence: str, rows: Sequence[tuple[str, str]], typed: str, *, width: int = 80
 ) -> list[Line]:
     """Return what a test prints whose model broke its contract, which ends in what to type."""
     width = min(max(width, _NARROWEST), _WIDEST)
     return [
         *(Line.of(text, bold=True) for text in _wrapped(sentence, width)),
         Line.of(""),
-        *_rows(told, width),
+        *_rows(rows, width),
         *(Line.of(text, cyan=True) for text in command_lines(typed, lead=_INDENT, width=width)),
     ]
 
@@ -84,14 +108,13 @@ def text_of(lines: Sequence[Line]) -> str:
     return "\n".join(line.text for line in lines)
 
 
-def _lead(found: Judgement, width: int) -> Iterator[Line]:
+def _lead(judgement: Judgement, width: int) -> Iterator[Line]:
     """Yield what was found, since when, and by what it was judged."""
-    drift, reason = found.drift, found.reason
-    label, colon, said = headline(found).partition(": ")
-    colour = COLOURS[found.ruling.severity] if reason is None else "red"
-    if reason == found.max_verdict.exceeded:
-        colour = COLOURS[found.ruling.severity]
-    first, *more = _wrapped(f"{label}{colon}{said}", width)
+    drift, reason = judgement.drift, judgement.reason
+    label, colon, sentence = headline(judgement).partition(": ")
+    is_verdict = reason in (None, judgement.max_verdict.exceeded)
+    colour = COLOURS[judgement.ruling.severity] if is_verdict else "red"
+    first, *more = _wrapped(f"{label}{colon}{sentence}", width)
     yield Line(((f"{label}:", {colour: True, "bold": True}), (first[len(label) + 1 :], _BOLD)))
     yield from (Line.of(text, bold=True) for text in more)
     if drift is not None and drift.is_news and drift.was:
@@ -99,7 +122,7 @@ def _lead(found: Judgement, width: int) -> Iterator[Line]:
             before, label, _ = text.partition(drift.label)
             markup = {"red": True, "bold": True} if drift.fails else _BOLD
             yield Line(((before, {}), (label, markup)) if label else ((text, {}),))
-    yield from (Line.of(text, light=True) for text in _wrapped(judged(found), width))
+    yield from (Line.of(text, light=True) for text in _wrapped(judged(judgement), width))
 
 
 def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Iterator[Line]:
@@ -109,8 +132,8 @@ def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Ite
     is_unusual = any(name.endswith("% CI") and name != _USUAL for name in table.columns)
     has_heading = is_unusual or len(table.columns) > _PLAIN_COLUMNS
     cells = [*[table.columns] * has_heading, *(row.cells for row in table.rows)]
-    first = padded([one[:1] for one in cells], "")
-    rest = padded([one[1:] for one in cells], "  " if has_heading else " ")
+    first = padded([row[:1] for row in cells], "")
+    rest = padded([row[1:] for row in cells], "  " if has_heading else " ")
     space = max([_NAME, *(len(row.name) for row in table.rows)])
     taken = len(f"  {'':{space}s}  {first[0]}    {rest[0]}")
     size = min((width - taken) // _STEP * _STEP, _LONGEST)
@@ -133,7 +156,12 @@ def _table(table: Table, ruling: Ruling, drift: Drift | None, width: int) -> Ite
             (f"{'':{size - len(bar) - len(was)}s}  {rate}", {}),
             (f"{bracket}{ends}", {"light": True}),
         ]
-        yield _trimmed(parts)
+        # No line has blanks at its end.
+        while len(parts) > 1 and not parts[-1][0].strip():
+            parts.pop()
+        text, markup = parts.pop()
+        parts.append((text.rstrip(), markup))
+        yield Line(tuple(part for part in parts if part[0]))
 
 
 def _axis(table: Table) -> tuple[float, float]:
@@ -143,41 +171,65 @@ def _axis(table: Table) -> tuple[float, float]:
     return (0.0, high) if low < 0 < high and is_above else (low, high)
 
 
-def _trimmed(parts: Sequence[tuple[str, Mapping[str, bool]]]) -> Line:
-    """Return a line without blanks at its end."""
-    shown = [*parts]
-    while shown and not shown[-1][0].strip():
-        shown.pop()
-    if shown:
-        text, markup = shown[-1]
-        shown[-1] = (text.rstrip(), markup)
-    return Line(tuple((text, markup) for text, markup in shown if text))
+def _starts(figures: Sequence[Figure], drift: Drift | None, width: int) -> Iterator[Line]:
+    """Yield one sign for each cell of the first figure that has some, and what the signs mean.
+
+    Those worse than when the last result was accepted are told apart, where that is known.
+    """
+    with_cells = (figure for figure in figures if figure.kind == "cells")
+    figure = next((figure for figure in with_cells if any(figure.series.values())), None)
+    if figure is None:
+        return
+    signs: dict[int, str] = {}
+    names: dict[str, str] = {}
+    for sign, (name, cells) in zip(_SIGNS, figure.series.items(), strict=False):
+        names[sign] = name
+        signs |= dict.fromkeys(cells, sign)
+    if drift is not None and drift.worse is not None:
+        lost_before = {cell for cell, sign in signs.items() if sign == _LOST_NOW} - {*drift.worse}
+        signs |= dict.fromkeys(lost_before, _LOST_BEFORE) | dict.fromkeys(drift.worse, _LOST_NOW)
+        names |= {_LOST_NOW: f"lost since {drift.since}", _LOST_BEFORE: "lost before, too"}
+    ordered = "".join(signs[cell] for cell in sorted(signs))
+    shown = [ordered[at : at + _IN_ROW] for at in range(0, len(ordered), _IN_ROW)][:_MOST_ROWS]
+    name = f"{figure.axes[0]}s"
+    lead = max(_NAME, len(name)) + 2
+    for row in shown:
+        text = " ".join(row[at : at + _IN_GROUP] for at in range(0, len(row), _IN_GROUP))
+        alike = ("".join(same) for _, same in groupby(text))
+        yield Line(
+            ((f"  {name:{lead}s}", {}), *((run, _SIGN_COLOURS.get(run[0], {})) for run in alike))
+        )
+        name = ""
+    indent, more = " " * (lead + 2), len(ordered) - _MOST_ROWS * _IN_ROW
+    if more > 0:
+        yield Line.of(f"{indent}... and {more} more")
+    counted = [(sign, ordered.count(sign)) for sign in "Xx.o-"]
+    line = ""
+    for meaning in [f"{sign} {names[sign]}: {count}" for sign, count in counted if count]:
+        if line and len(f"{indent}{line}{_BETWEEN}{meaning}") > width:
+            yield Line.of(f"{indent}{line}")
+            line = ""
+        line = f"{line}{_BETWEEN * bool(line)}{meaning}"
+    yield Line.of(f"{indent}{line}")
 
 
-def _rows(told: Sequence[tuple[str, str]], width: int, *, cause: Cause | None = None) -> list[Line]:
+def _rows(
+    named: Sequence[tuple[str, str]], width: int, *, cause: Cause | None = None
+) -> list[Line]:
     """Return texts behind their names, the name of a cause in colour."""
     lines: list[Line] = []
-    space = max([_NAME, *(len(name) for name, _ in told)])
-    for name, text in told:
+    space = max([_NAME, *(len(name) for name, _ in named)])
+    heading = f"{cause.name}:" if cause else ""
+    for name, text in named:
         lead = f"  {name:{space}s}  "
         first, *more = _wrapped(text, width, lead)
-        beginning = first[len(lead) :]
-        known = f"{cause.name}:" if cause is not None else ""
-        if known and beginning.startswith(known):
-            shown = {"yellow": True, "bold": True}
-            lines.append(Line(((lead, _BOLD), (known, shown), (beginning[len(known) :], {}))))
-        else:
-            lines.append(Line(((lead, _BOLD), (beginning, {}))))
+        rest = first[len(lead) :]
+        shown = heading if rest.startswith(heading) else ""
+        colour = {"yellow": True, "bold": True}
+        coloured = [(shown, colour)] if shown else []
+        lines.append(Line(((lead, _BOLD), *coloured, (rest[len(shown) :], {}))))
         lines += map(Line.of, more)
     return lines
-
-
-def _typed(commands: Sequence[Command], width: int) -> Iterator[Line]:
-    for command in commands:
-        lead = _lead_of(command.what.partition(" ")[0])
-        first, *more = command_lines(command.text, lead=lead, width=width)
-        yield Line(((lead, _BOLD), (first[len(lead) :], {"cyan": True})))
-        yield from (Line.of(text, cyan=True) for text in more)
 
 
 def _accepted(name: str, text: str, width: int) -> Iterator[Line]:
@@ -185,19 +237,11 @@ def _accepted(name: str, text: str, width: int) -> Iterator[Line]:
     before, typed, command = text.partition("pytest ")
     lead = _lead_of(name)
     if len(lead + text) <= width or not before:
-        yield Line(((lead, _BOLD), (before, {}), (typed + command, {"cyan": True})))
+        yield Line(((lead, _BOLD), (before, {}), (typed + command, _CYAN)))
         return
     yield from _rows([(name, before.rstrip())], width)
     if typed:
-        yield Line(((_INDENT, {}), (typed + command, {"cyan": True})))
-
-
-def _facts(listed: Sequence[tuple[str, str]], width: int) -> list[Line]:
-    space = max([_NARROWEST_FACT, *(len(name) for name, _ in listed)])
-    lines = [Line.of("  Facts", bold=True)] * bool(listed)
-    for name, text in listed:
-        lines += map(Line.of, _wrapped(text, width, f"  {name:{space}s}  "))
-    return lines
+        yield Line(((_INDENT, {}), (typed + command, _CYAN)))
 
 
 def cause_lines(cause: Cause, width: int = 80) -> list[Line]:
@@ -205,8 +249,8 @@ def cause_lines(cause: Cause, width: int = 80) -> list[Line]:
     lines = [Line.of(f"  {cause.heading} ({cause.source})", bold=True)]
     for name, numbers, text in cause.measures:
         if name in cause.main:
-            told = f"{numbers:22s} {text}" if numbers else text
-            lines += map(Line.of, _wrapped(told, width, f"    {name:11s}"))
+            measure = f"{numbers:22s} {text}" if numbers else text
+            lines += map(Line.of, _wrapped(measure, width, f"    {name:11s}"))
     return lines
 
 

@@ -14,11 +14,10 @@ from pytest_cpg.gates.notation import wrapped
 from pytest_cpg.machine.ci import is_in_ci
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.machine.git import GitState
-from pytest_cpg.render.bars import in_ascii
 from pytest_cpg.render.command import UNUSABLE, width
 from pytest_cpg.render.command.project import declare_plugins, kinds_of, project_here
 from pytest_cpg.render.formats import FORMATS, is_free
-from pytest_cpg.render.line import has_blocks
+from pytest_cpg.render.line import has_blocks, in_ascii
 from pytest_cpg.render.section import section
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.baseline_findings import accept as accepted
