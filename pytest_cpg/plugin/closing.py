@@ -25,8 +25,7 @@ from pytest_cpg.plugin.memory import remember_costs
 from pytest_cpg.plugin.outputs import SessionOutputs, path_of
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
-from pytest_cpg.report.baseline import load
-from pytest_cpg.report.baseline_findings import baseline_findings
+from pytest_cpg.report.baseline import baseline_findings, load
 from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import append, found_in, read
 from pytest_cpg.report.provenance import collect

@@ -12,7 +12,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from html import escape
 from pathlib import Path
@@ -27,15 +27,13 @@ from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.answer import ask
-from pytest_cpg.gates.arguments import COMMON, REQUIRED, Argument
+from pytest_cpg.gates.arguments import COMMON, REQUIRED
 from pytest_cpg.gates.asking import asked_of, checked_by, refuse_name
-from pytest_cpg.gates.card import Card, Ruling
 from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.gates.kind import (
     Asked,
     Components,
     GateKind,
-    MaxVerdict,
     OfTask,
     Run,
     TaskChoice,
@@ -68,7 +66,7 @@ _MOST_TASKS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class Evaluation(Judgement):
     """A gate's result, with what it means and what it looks like.
 
     It has every attribute of the result beside its own: of the planning gap that is a
@@ -82,15 +80,11 @@ class Evaluation:
         Its label and severity.
     max_verdict : MaxVerdict
         The worst ruling that is accepted.
+    reason : str or None
+        Why a test would fail; None where it would pass.
     card : Card
         What is shown of it.
     """
-
-    kind: GateKind[Any, Any]
-    result: Any
-    ruling: Ruling
-    max_verdict: MaxVerdict
-    card: Card
 
     def __getattr__(self, name: str) -> Any:
         # Whoever copies it asks for some of these before there is a result.
@@ -106,15 +100,16 @@ class Evaluation:
         # Kinds hold functions, which no pickle takes; those of this package have a name.
         marker = self.kind.marker
         kind = marker if self.kind is GATES.get(marker) else self.kind
-        return _evaluation, (kind, self.result, self.ruling, self.max_verdict, self.card)
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        return _evaluation, ({**values, "kind": kind},)
 
     def __repr__(self) -> str:
         subject = f"{self.card.subject}: " * bool(self.card.subject)
-        return f"Evaluation({subject}{headline(self._judgement)})"
+        return f"Evaluation({subject}{headline(self)})"
 
     def __str__(self) -> str:
         """Return what a test would print, but for commands."""
-        return visible(text_of(section(self._judgement)))
+        return visible(text_of(section(self)))
 
     def _repr_html_(self) -> str | None:
         """Return the gate's part of a page for a notebook; None without the extra html."""
@@ -123,30 +118,14 @@ class Evaluation:
         except ComponentError:
             return None
         outcome: Outcome = "passed" if self.passes else "failed"
-        entry = Entry(outcome=outcome, judgements=(self._judgement,))
+        entry = Entry(outcome=outcome, judgements=(self,))
         page = comparison_page(Session.of(Ledger(entries={self.kind.marker: entry})))
         return f'<iframe srcdoc="{escape(page)}" style="{_FRAME}"></iframe>'
-
-    @property
-    def _judgement(self) -> Judgement:
-        return Judgement(
-            kind=self.kind,
-            result=self.result,
-            ruling=self.ruling,
-            max_verdict=self.max_verdict,
-            reason=self.reason,
-            shown=self.card,
-        )
 
     @property
     def label(self) -> str:
         """What the gate says, in its own words."""
         return self.ruling.label
-
-    @property
-    def reason(self) -> str | None:
-        """Why a test would fail; None where it would pass."""
-        return self.max_verdict.refusal(self.ruling)
 
     @property
     def passes(self) -> bool:
@@ -157,14 +136,13 @@ class Evaluation:
         """Return the numbers by name, for a tracker.
 
         Names begin with ``prefix``, which tells tasks of one run apart, the kind's marker and a
-        slash. ``cpg/severity`` goes from 0 (good) to 4
-        (broken), and ``cpg/passes`` is 1 or 0.
+        slash. ``cpg/severity`` goes from 0 (good) to 4 (broken), and ``cpg/passes`` is 1 or 0.
         """
         # Last: a kind may have numbers of these names.
-        said = {**self.card.numbers, "severity": self.ruling.severity, "passes": self.passes}
+        ruled = {"severity": self.ruling.severity, "passes": self.passes}
         return {
             f"{prefix}{self.kind.marker}/{name}": float(value)
-            for name, value in said.items()
+            for name, value in {**self.card.numbers, **ruled}.items()
             if not isinstance(value, str)
         }
 
@@ -224,7 +202,7 @@ def evaluate(
     IncompleteError
         Where ``timeout`` seconds were not enough.
     """
-    found = _kind_of(kind)
+    gate_kind = _kind_of(kind)
     if executor is not None and not hasattr(executor, "submit"):
         raise ValueError(
             f"executor: need None or a concurrent.futures.Executor, got {executor!r}. Write "
@@ -232,7 +210,7 @@ def evaluate(
         )
     if cache is not None and not isinstance(cache, str | os.PathLike):
         raise ValueError(f"cache: need a folder or None, got {cache!r}. Write cache=None for none.")
-    first = (*found.arguments, *COMMON)[0].name
+    first = (*gate_kind.arguments, *COMMON)[0].name
     if subject is not REQUIRED and first in asked:
         raise ValueError(f"evaluate() takes {first} as its first argument. Leave {first}= out.")
     asked.setdefault(first, subject)
@@ -242,103 +220,89 @@ def evaluate(
     is_named = isinstance(model, str | os.PathLike)
     if is_named and not isinstance(subject, str | os.PathLike) and not no_model(subject):
         raise ValueError(f"the {first} comes first: evaluate({os.fspath(model)!r}, model, ...).")
-    fixtures = tuple(found.fixtures) if has(found, Fixtures) else ()
-    given = {name: asked.pop(name) for name in fixtures if name in asked}
+    fixtures = tuple(gate_kind.fixtures) if has(gate_kind, Fixtures) else ()
+    values = {name: asked.pop(name) for name in fixtures if name in asked}
     if is_named:
         asked["model"] = os.fspath(model)
-    read = _read(found, asked, fixtures)
-    named = partial(factory_of, asked.get("model", ""), WORLD_MODELS, trusted=read.options["trust"])
-    spec, max_verdict, make = checked_by(found, read, named if is_named else lambda: None)
+    read = _read(gate_kind, asked, fixtures)
+    factory = partial(
+        factory_of, asked.get("model", ""), WORLD_MODELS, trusted=read.options["trust"]
+    )
+    spec, max_verdict, make = checked_by(gate_kind, read, factory if is_named else lambda: None)
     task = _built(spec.task) if has(spec, OfTask) else None
     if is_named:
         model = made(asked["model"], make) if task is None else make(task)
     with _followed(is_shown=progress, seconds=read.values["timeout"]) as tell:
         run = Run(
-            given={**_usual_fixtures(found, fixtures, given, task), **given},
+            given={**_usual_fixtures(gate_kind, fixtures, values, task), **values},
             execution=Execution(cache=_arms(cache), executor=executor),
             task=_built,
             progress=tell,
         )
-        result = found.measure(spec, model, run)
+        result = gate_kind.measure(spec, model, run)
+    ruling = ask(gate_kind, "judge", result, max_verdict)
     return Evaluation(
-        kind=found,
+        kind=gate_kind,
         result=result,
-        ruling=ask(found, "judge", result, max_verdict),
+        ruling=ruling,
         max_verdict=max_verdict,
-        card=ask(found, "card", result, max_verdict, model=read.values["model"]),
+        reason=max_verdict.refusal(ruling),
+        shown=ask(gate_kind, "card", result, max_verdict, model=read.values["model"]),
     )
 
 
-def _evaluation(
-    kind: str | GateKind[Any, Any],
-    result: Any,
-    ruling: Ruling,
-    max_verdict: MaxVerdict,
-    card: Card,
-) -> Evaluation:
+def _evaluation(values: Mapping[str, Any]) -> Evaluation:
     """Return what was pickled or copied."""
-    return Evaluation(
-        kind=_kind_of(kind), result=result, ruling=ruling, max_verdict=max_verdict, card=card
-    )
+    return Evaluation(**{**values, "kind": _kind_of(values["kind"])})
 
 
-def _kind_of(given: str | GateKind[Any, Any]) -> GateKind[Any, Any]:
-    if has(given, GateKind):
-        return given
-    if not isinstance(given, str):
-        raise ValueError(f"kind: need a kind of gate, got {given!r}. {did_you_mean('', GATES)}")
-    if given not in GATES:
-        raise ValueError(f"no kind of gate {given!r}. {did_you_mean(given, GATES)}")
-    return GATES[given]
+def _kind_of(kind: str | GateKind[Any, Any]) -> GateKind[Any, Any]:
+    if has(kind, GateKind):
+        return kind
+    if not isinstance(kind, str):
+        raise ValueError(f"kind: need a kind of gate, got {kind!r}. {did_you_mean('', GATES)}")
+    if kind not in GATES:
+        raise ValueError(f"no kind of gate {kind!r}. {did_you_mean(kind, GATES)}")
+    return GATES[kind]
 
 
 def _read(kind: GateKind[Any, Any], asked: Mapping[str, Any], fixtures: tuple[str, ...]) -> Asked:
     """Return what is asked, every argument parsed, or raise ValueError."""
     arguments = (*kind.arguments, *COMMON)
     kinds = {**GATES, kind.marker: kind}.values()
-    own = (option for one in kinds if has(one, Options) for option in one.options)
-    options = {option.name: option for option in (*OF_ALL_GATES, *own)}
-    beside = _beside(kind)
-    known = {*(one.name for one in arguments if not one.is_of_session), *beside, *fixtures}
-    unknown = [name for name in asked if name not in known]
+    every = (option for other in kinds if has(other, Options) for option in other.options)
+    options = {option.name: option for option in (*OF_ALL_GATES, *every)}
+    # Of this kind those that no marker gives.
+    own = kind.options if has(kind, Options) else ()
+    beside = [option.name for option in (*OF_ALL_GATES, *own) if not option.is_for_one_gate]
+    names = (argument.name for argument in arguments if not argument.is_of_session)
+    usable = {*names, *beside, *fixtures}
+    unknown = [name for name in asked if name not in usable]
     project = {name: option.default for name, option in options.items()}
-    project |= {name: _parsed(options[name], asked[name]) for name in beside if name in asked}
-    said = {name: asked[name] for name in asked if name not in (*beside, *unknown)}
+    for name in beside:
+        try:
+            project |= {name: options[name].parse(asked[name])} if name in asked else {}
+        except ArgumentTypeError as error:
+            raise ValueError(f"{name}: {error}") from None
+    needed = (f"{each.name}=..." for each in arguments[1:] if each.default is REQUIRED)
+    usage = ", ".join((arguments[0].name, "model", f"kind={kind.marker!r}", *needed))
     return all_answers(  # type: ignore[no-any-return]  # what `asked_of` returns
-        *(partial(refuse_name, name, known, "evaluate()") for name in unknown),
+        *(partial(refuse_name, name, usable, "evaluate()") for name in unknown),
         lambda: asked_of(
-            [said],
+            [{name: asked[name] for name in asked if name not in (*beside, *unknown)}],
             arguments,
             _Defaults(options=options, project=project, typed={}),
             Components(tasks=TASKS, planners=PLANNERS, world_models=WORLD_MODELS),
             place="evaluate()",
-            usage=_usage(kind, arguments),
+            usage=f"evaluate({usage})",
         ),
     )[-1]
-
-
-def _beside(kind: GateKind[Any, Any]) -> list[str]:
-    """Return the names of the options of a kind that no marker gives."""
-    own = kind.options if has(kind, Options) else ()
-    return [option.name for option in (*OF_ALL_GATES, *own) if not option.is_for_one_gate]
-
-
-def _parsed(option: Option, value: Any) -> Any:
-    try:
-        return option.parse(value)
-    except ArgumentTypeError as error:
-        raise ValueError(f"{option.name}: {error}") from None
-
-
-def _usage(kind: GateKind[Any, Any], arguments: tuple[Argument, ...]) -> str:
-    needed = (f"{one.name}=..." for one in arguments[1:] if one.default is REQUIRED)
-    return f"evaluate({', '.join((arguments[0].name, 'model', f'kind={kind.marker!r}', *needed))})"
 
 
 def _usual_fixtures(
     kind: GateKind[Any, Any],
     fixtures: tuple[str, ...],
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     task: Task | None,
 ) -> dict[str, Any]:
     """Return what the plugin's own fixtures give; raise ValueError for a user's."""
@@ -346,7 +310,7 @@ def _usual_fixtures(
     if task is not None:
         usual["oracle_dynamics"] = OracleDynamics(task)
     for name in fixtures:
-        if name not in {**usual, **given}:
+        if name not in {**usual, **values}:
             raise ValueError(
                 f"evaluate() names no {name}, which a fixture gives to gates marked "
                 f"{kind.marker}. Write evaluate(..., {name}=...)."
@@ -367,13 +331,14 @@ def _arms(folder: str | os.PathLike[str] | None) -> ArmCache | None:
     path = Path(folder)
     if not path.exists():
         # pytest hides its own folder only when it makes it.
-        new = [one for one in path.parents if one.name == ARMS.parts[0] and not one.exists()]
+        above = path.parents
+        new = [folder for folder in above if folder.name == ARMS.parts[0] and not folder.exists()]
         try:
             path.mkdir(parents=True)
         except OSError:
             return None
-        for one in (path, *new):
-            ignore_in_git(one, "*")
+        for hidden in (path, *new):
+            ignore_in_git(hidden, "*")
     return ArmCache(path)
 
 

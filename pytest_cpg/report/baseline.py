@@ -17,10 +17,20 @@ from typing import Any
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import encode
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.gates.answer import ask_at_end
+from pytest_cpg.gates.drift import Label, revision
+from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kept import KeptResult, entry_for
-from pytest_cpg.machine.files import FileKind, is_special, locked, write_text
-from pytest_cpg.report.ledger import Kinds
+from pytest_cpg.gates.parts import Unprovable
+from pytest_cpg.machine.files import FileError, FileKind, is_special, locked, write_text
+from pytest_cpg.machine.git import GitState, git_state
+from pytest_cpg.report.ledger import Kinds, Ledger
+from pytest_cpg.report.session import Session
 
+# More results that were accepted are counted: who accepts all of them reads no names.
+_MOST_NAMED = 2
+_FORCE = "--cpg-json=report.json and then pytest-cpg accept report.json --force"
 # More than any project has, and few enough to share an error rate among.
 LARGEST_FAMILY = 1_000_000
 # What `comparison_name` adds to a gate's id from the second comparison of a test on.
@@ -71,8 +81,8 @@ def updated(baseline: Baseline, gates: Iterable[KeptResult]) -> Baseline:
 
 def pruned(baseline: Baseline, keep_ids: Collection[str]) -> Baseline:
     """Return the baseline with the gates of these ids alone."""
-    kept = {name: gate for name, gate in baseline.gates.items() if name in keep_ids}
-    return replace(baseline, gates=kept)
+    gates = {name: gate for name, gate in baseline.gates.items() if name in keep_ids}
+    return replace(baseline, gates=gates)
 
 
 def missing(
@@ -184,3 +194,170 @@ def _gates(path: Path, rows: list[Any], kinds: Kinds) -> dict[str, KeptResult]:
         except (ValueError, CpgError) as error:
             _FILE.refuse(path, f"gate {name!r}: {error}")
     return gates
+
+
+def baseline_findings(
+    ledger: Ledger,
+    path: Path,
+    switches: frozenset[str],
+    *,
+    kinds: Kinds,
+    root: Path,
+    in_ci: bool,
+    asked: Collection[Path] | None,
+    is_ignored: Callable[[Path], bool] | None = None,
+    all_collected: bool = True,
+    missing_fails: bool = False,
+) -> list[Finding]:
+    """Accept what was asked to be accepted, and return what there is to say of the baseline.
+
+    Parameters
+    ----------
+    switches : frozenset of str
+        With ``"update_baseline"`` results are accepted, and what is gone is dropped.
+    asked : collection of Path or None
+        Files and folders that pytest was asked for; None for the whole project.
+    is_ignored : callable, optional
+        Says whether pytest was told to leave out a file; None where it was told of none.
+    all_collected : bool
+        Whether no file was skipped and none could not be imported.
+    """
+    try:
+        baseline = load(path, kinds) or Baseline()
+        unseen = _unseen(baseline, root, asked, is_ignored)
+        # Of tests that ran to their end.
+        session = Session.of(ledger)
+        ended = [row.name for row in session.comparisons if row.outcome in ("passed", "xfailed")]
+        gone = missing(baseline, {*ledger.known, *unseen}, measured=ended)
+        findings = []
+        if "update_baseline" in switches:
+            state = git_state(root, besides=path)
+            findings += accept(session, path, kinds, root=root, state=state, in_ci=in_ci)
+            dropped = [
+                name
+                for name in gone
+                if _is_gone_for_good(name, ledger, root, all_collected=all_collected)
+            ]
+            if dropped and not any(finding.fails for finding in findings):
+                update(path, lambda now: pruned(now, now.gates.keys() - {*dropped}), kinds)
+                text = f"baseline: {named(dropped)} dropped from {path.name}, as no such test is"
+                findings.append(Finding(f"{text} there", answers=True))
+                gone = tuple(name for name in gone if name not in dropped)
+    except FileError as error:
+        return [Finding(str(error), fails=True)]
+    left_out = [gate for gate in missing(baseline, set(ledger.known)) if unseen.get(gate)]
+    if left_out:
+        text = f"baseline: not collected, as files are ignored: {named(left_out)}"
+        findings.append(Finding(text))
+    if gone:
+        text = (
+            f"baseline: {Label.MISSING}, accepted once and not collected: {named(gone)}; "
+            f"--cpg-update-baseline drops what is gone for good"
+        )
+        findings.append(Finding(text, fails=missing_fails))
+    return findings
+
+
+def _unseen(
+    baseline: Baseline,
+    root: Path,
+    asked: Collection[Path] | None,
+    is_ignored: Callable[[Path], bool] | None,
+) -> dict[str, bool]:
+    """Return which accepted gates may be where pytest did not look, and whether it ignored them."""
+    if asked is None and is_ignored is None:
+        return {}
+    folders, unseen = (root,) if asked is None else asked, {}
+    for gate in baseline.gates:
+        file, is_node, _ = gate.partition("[")[0].partition("::")
+        path = root / file
+        is_left_out = is_ignored is not None and is_ignored(path)
+        # A gate with an id of its own may be in any file.
+        if not is_node:
+            unseen[gate] = asked is None
+        elif path.exists() and (is_left_out or not any(map(path.is_relative_to, folders))):
+            unseen[gate] = is_left_out
+    return unseen
+
+
+def _is_gone_for_good(name: str, ledger: Ledger, root: Path, *, all_collected: bool) -> bool:
+    """Say whether a gate's file is gone, or was collected without it."""
+    file, is_node, _ = name.partition("[")[0].partition("::")
+    if not is_node:
+        return all_collected
+    if not (root / file).exists():
+        return True
+    # A file without any gate may have been skipped as a whole.
+    return any(gate.startswith(f"{file}::") for gate in ledger.known)
+
+
+def accept(
+    session: Session,
+    path: Path,
+    kinds: Kinds,
+    *,
+    root: Path,
+    state: GitState,
+    in_ci: bool,
+    is_forced: bool = False,
+) -> list[Finding]:
+    """Put the results of a session into the baseline, and say what was accepted, or why not.
+
+    Parameters
+    ----------
+    state : GitState
+        Of the tree that was measured.
+    """
+    if not is_forced and (in_ci or state.dirty):
+        why = (
+            "this is CI, where nobody looks at what is accepted. Write it where you can commit it"
+            if in_ci
+            else f"these are not committed: {named(state.dirty)}. Commit first"
+        )
+        return [Finding(f"baseline: not written, as {why}, or use {_FORCE}", fails=True)]
+    entries: dict[str, dict[str, Any]] = {}
+    accepted: list[KeptResult] = []
+    refused: list[str] = []
+    checks: dict[str, list[str]] = {}
+    findings: list[Finding] = []
+    for row in session.comparisons:
+        kind: Any = row.judgement.kind
+        has_passed = row.judgement.reason is None and row.outcome == "passed"
+        if row.judgement.ruling.check:
+            checks.setdefault(row.judgement.ruling.check, []).append(row.name)
+        elif has_passed or is_forced:
+            entry = ask_at_end(findings, kind, "entry", row.judgement.result)
+            if entry is not None:
+                entries.setdefault(kind.marker, {})[row.name] = entry
+                accepted.append(KeptResult.of(row.name, kind, entry, commit=state.commit))
+        else:
+            refused.append(row.name)
+    if accepted:
+        stored = update(path, lambda baseline: updated(baseline, accepted), kinds).gates
+        where = f" at {revision(state.commit)}" if state.commit else f" ({state.note})"
+        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        new = [result.id for result in accepted if stored[result.id] == result]
+        old = [result.id for result in accepted if stored[result.id] != result]
+        if new:
+            text = f"baseline: {_many(new)} accepted{where} into {shown}"
+            findings.append(Finding(text, answers=True))
+        if old:
+            stand = "stands" if len(old) == 1 else "stand"
+            text = f"baseline: {_many(old)} {stand} in {shown} with the same result already"
+            findings.append(Finding(text, answers=True))
+        for marker, values in entries.items():
+            if has(kinds[marker], Unprovable):
+                findings += ask_at_end(findings, kinds[marker], "unprovable", values) or ()
+    if refused:
+        text = f"baseline: {named(refused)} not accepted, as the test did not pass; "
+        findings.append(Finding(f"{text}{_FORCE} accepts it all the same", fails=True))
+    for check, checked in checks.items():
+        text = f"baseline: {named(checked)} not accepted: {check}, which judges no model"
+        findings.append(Finding(text, fails=True))
+    if not (accepted or refused or checks or findings):
+        findings.append(Finding("baseline: no gate was measured, none accepted", fails=True))
+    return findings
+
+
+def _many(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} results"

@@ -3,11 +3,9 @@
 ``report.schema.json`` beside this module describes the document.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import decode, encode
@@ -21,7 +19,7 @@ from pytest_cpg.gates.strip import Strip
 from pytest_cpg.machine.files import FileError, FileKind
 from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Outcome
 from pytest_cpg.report.provenance import Provenance
-from pytest_cpg.report.session import Gate, Session, SessionEnd
+from pytest_cpg.report.session import Comparison, Gate, Session, SessionEnd
 
 SCHEMA = 1
 _FILE = FileKind(
@@ -39,19 +37,16 @@ class _Generator(TypedDict):
     version: str | None
 
 
-class _Ended(TypedDict):
+class _Session(TypedDict):
     outcome: str
     exit_code: int
     failed_tests: int
     uncollected: dict[str, str]
-
-
-class _Session(_Ended, total=False):
     # Reports from before they were recorded have none, here and of a gate.
-    seconds: float | None
+    seconds: NotRequired[float | None]
 
 
-class _Compared(TypedDict):
+class _Comparison(TypedDict):
     name: str
     reason: str | None
     max_verdict: str
@@ -59,30 +54,24 @@ class _Compared(TypedDict):
     drift: Drift | None
     films: list[str]
     result: Any
-
-
-class _Comparison(_Compared, total=False):
     # Reports from when there was one kind of gate have none of these.
-    kind: str
-    label: str
-    severity: Literal["good", "unsure", "blind", "bad", "broken"]
+    kind: NotRequired[str]
+    label: NotRequired[str]
+    severity: NotRequired[Literal["good", "unsure", "blind", "bad", "broken"]]
     # Nor reports from before the page had any.
-    commands: list[Command]
-    strip: Strip | None
+    commands: NotRequired[list[Command]]
+    strip: NotRequired[Strip | None]
 
 
-class _Asked(TypedDict):
+class _Gate(TypedDict):
     id: str
     outcome: Literal[Outcome, "missing"]
     detail: str
     earlier: list[str]
     comparisons: list[_Comparison]
     measurements: list[str]
-
-
-class _Gate(_Asked, total=False):
-    seconds: float | None
-    resumed: list[str]
+    seconds: NotRequired[float | None]
+    resumed: NotRequired[list[str]]
 
 
 class _Finding(TypedDict):
@@ -173,18 +162,18 @@ def _gate(gate: Gate) -> dict[str, Any]:
         "outcome": gate.outcome,
         "detail": entry.detail,
         "earlier": list(entry.earlier),
-        "comparisons": [
-            {"name": row.name, "attempt": entry.attempt, **_judged(row.judgement)}
-            for row in gate.comparisons
-        ],
+        "comparisons": [_comparison(row) for row in gate.comparisons],
         "measurements": list(entry.measurements),
         "seconds": gate.seconds,
         "resumed": list(entry.resumed),
     }
 
 
-def _judged(judgement: Judgement) -> dict[str, Any]:
+def _comparison(row: Comparison) -> dict[str, Any]:
+    judgement = row.judgement
     return {
+        "name": row.name,
+        "attempt": row.entry.attempt,
         "kind": judgement.kind.marker,
         "label": judgement.ruling.label,
         "severity": judgement.ruling.severity.name.lower(),

@@ -47,14 +47,8 @@ _ERROR = re.compile(r"^E +([\w.]+(?:: .*)?)$", re.MULTILINE)
 class SessionEnd:
     """How a session ended, besides what its gates found.
 
-    Attributes
-    ----------
-    exit_code : int
-        pytest's: 0 where everything passed.
-    uncollected : mapping
-        What went wrong in one line, by the id of the file or test that was not collected.
-    seconds : float or None
-        How long it took; None where nobody measured it.
+    ``uncollected`` says in one line what went wrong, by the id of the file or test that was not
+    collected; ``seconds`` are None where nobody measured them.
     """
 
     exit_code: int = 0
@@ -84,16 +78,8 @@ class SessionEnd:
 class Row:
     """What a table says of a gate in one row: a comparison, or that it made none.
 
-    Attributes
-    ----------
-    gate, name : str
-        The gate's id, and the comparison's own.
-    number : int
-        Among those of its gate, from 1.
-    outcome : str
-        How its test ended; "missing" where it did not report.
-    state : str
-        One of `WORDS`; its test may have failed for another comparison.
+    ``gate`` is the gate's id and ``name`` the comparison's own, the ``number``-th of its gate from
+    1. ``state`` is one of `WORDS`: its test may have failed for another comparison.
     """
 
     gate: str
@@ -176,16 +162,9 @@ class Comparison(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One gate, and how it ended.
+    """One gate, and how it ended: ``outcome`` is its test's, or "missing"; ``state`` of `WORDS`.
 
-    Attributes
-    ----------
-    place : int
-        In the session, from 1.
-    outcome : str
-        How its test ended; "missing" where it did not report.
-    state : str
-        One of `WORDS`.
+    Its ``place`` is in the session, from 1.
     """
 
     id: str
@@ -199,30 +178,32 @@ class Gate:
     @classmethod
     def of(cls, gate: str, place: int, outcome: str, entry: Entry, seconds: float | None) -> Gate:
         """Return a gate whose comparisons ended as its test, unless another one is to blame."""
-        judgements = entry.judgements
-        is_blamed = outcome == "failed" and any(one.reason is not None for one in judgements)
+        severities = [judgement.ruling.severity for judgement in entry.judgements]
+        reasons = [judgement.reason for judgement in entry.judgements]
+        is_blamed = outcome == "failed" and any(reason is not None for reason in reasons)
+        comparisons = tuple(
+            Comparison(
+                gate=gate,
+                name=comparison_name(gate, number),
+                number=number,
+                outcome=outcome,
+                state=state_of(
+                    "passed" if is_blamed and judgement.reason is None else outcome,
+                    [judgement.ruling.severity],
+                ),
+                entry=entry,
+                judgement=judgement,
+            )
+            for number, judgement in enumerate(entry.judgements, 1)
+        )
         return cls(
             id=gate,
             place=place,
             outcome=outcome,
-            state=state_of(outcome, [one.ruling.severity for one in judgements]),
+            state=state_of(outcome, severities),
             entry=entry,
             seconds=seconds,
-            comparisons=tuple(
-                Comparison(
-                    gate=gate,
-                    name=comparison_name(gate, number),
-                    number=number,
-                    outcome=outcome,
-                    state=state_of(
-                        "passed" if is_blamed and judgement.reason is None else outcome,
-                        [judgement.ruling.severity],
-                    ),
-                    entry=entry,
-                    judgement=judgement,
-                )
-                for number, judgement in enumerate(judgements, 1)
-            ),
+            comparisons=comparisons,
         )
 
     @property
@@ -248,16 +229,9 @@ class Gate:
 class Session:
     """What a session found.
 
-    Attributes
-    ----------
-    findings : tuple of Finding
-        What the gates say together.
-    version : str or None
-        Of the pytest-cpg that ran it.
-    history : History
-        What earlier sessions found and, last, this one; empty where that is not known.
-    is_resumable : bool
-        Whether gates that did not report go on where they were interrupted.
+    ``findings`` say what its gates are together, ``version`` is of the pytest-cpg that ran it, and
+    ``history`` ends in this session, or is empty. ``is_resumable`` says whether gates that did not
+    report go on where they were interrupted.
     """
 
     gates: tuple[Gate, ...]
@@ -274,7 +248,7 @@ class Session:
         cls, ledger: Ledger, provenance: Provenance = UNKNOWN, end: SessionEnd | None = None
     ) -> Session:
         """Return what a ledger holds, in its order, with times as a report has them."""
-        missing, end = ledger.missing, end or SessionEnd()
+        end = end or SessionEnd()
         return cls(
             gates=tuple(
                 Gate.of(
@@ -290,14 +264,12 @@ class Session:
             findings=ledger.findings,
             deselected=tuple(ledger.deselected),
             end=replace(
-                end,
-                seconds=_tenths(end.seconds),
-                uncollected=dict(sorted(end.uncollected.items())),
+                end, seconds=_tenths(end.seconds), uncollected=dict(sorted(end.uncollected.items()))
             ),
             provenance=provenance,
             version=provenance.packages.get("pytest-cpg"),
             history=ledger.history,
-            is_resumable=ledger.are_workers_cut or not ledger.resumable.isdisjoint(missing),
+            is_resumable=ledger.are_workers_cut or not ledger.resumable.isdisjoint(ledger.missing),
         )
 
     @property
@@ -327,9 +299,9 @@ class Session:
         return {row.judgement.ruling.check for row in self.comparisons}
 
     @property
-    def missing(self) -> tuple[str, ...]:
+    def missing(self) -> list[str]:
         """Ids of gates that did not report."""
-        return tuple(gate.id for gate in self.gates if gate.outcome == "missing")
+        return [gate.id for gate in self.gates if gate.outcome == "missing"]
 
     @property
     def fails(self) -> bool:

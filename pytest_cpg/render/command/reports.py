@@ -20,7 +20,7 @@ from pytest_cpg.render.formats import FORMATS, is_free
 from pytest_cpg.render.line import has_blocks, in_ascii
 from pytest_cpg.render.section import section
 from pytest_cpg.render.summary import summary_lines, title
-from pytest_cpg.report.baseline_findings import accept as accepted
+from pytest_cpg.report.baseline import accept as accepted
 from pytest_cpg.report.document import read
 from pytest_cpg.report.history import History
 from pytest_cpg.report.history_file import read as read_history
