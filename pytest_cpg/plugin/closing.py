@@ -34,7 +34,6 @@ from pytest_cpg.report.together import resumed, together, without_effect
 from pytest_cpg.report.unjudged import unjudged_findings
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.finding import Finding
     from pytest_cpg.report.baseline import Baseline
     from pytest_cpg.report.ledger import Ledger
 

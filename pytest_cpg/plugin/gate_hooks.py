@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pytest_cpg.plugin.kinds import Collected
     from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.plugin.session import GateSession
-    from pytest_cpg.render.line import Line
     from pytest_cpg.world_models import CheckpointReader
 
 _CHANNEL = "pytest_cpg_channel"
@@ -167,12 +166,8 @@ class GateHooks:
         with _own_frames_hidden() if call.excinfo else nullcontext():
             report = yield
         from pytest_cpg.plugin.item_report import put_on_report
-        from pytest_cpg.plugin.judging import sections
 
-        def whole() -> list[Line]:
-            return sections(item, self.gates.gate(item), is_failing=True)
-
-        put_on_report(item, call, report, whole)
+        put_on_report(item, call, report, self.gates)
         return report
 
     def _share(self) -> None:

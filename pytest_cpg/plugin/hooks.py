@@ -163,17 +163,17 @@ class SessionHooks:
             # Any other is an error to pytest, whatever its code.
             if not is_refused(error):
                 raise
-            from pytest_cpg.plugin.item_report import refused
+            from pytest_cpg.plugin.item import refused
 
             report = refused(collector, [left_by(error)])
         if self._collected.refused and report.passed:
-            from pytest_cpg.plugin.item_report import refused
+            from pytest_cpg.plugin.item import refused
 
             report = refused(collector, self._collected.refused)
         # Which a plugin that makes reports itself may leave out.
         call = getattr(report, "call", None)
         if report.failed and call is not None:
-            from pytest_cpg.plugin.item_report import say_once
+            from pytest_cpg.plugin.item import say_once
 
             say_once(report, call.excinfo)
         return report

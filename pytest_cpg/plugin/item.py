@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -115,6 +115,32 @@ def refuse(message: str) -> NoReturn:
     from pytest_cpg.gates.notation import for_log
 
     raise pytest.fail.Exception(for_log(message), pytrace=False) from None
+
+
+def refused(collector: pytest.Collector, faults: Sequence[str]) -> pytest.CollectReport:
+    """Return the report of a file whose markers are wrong, with all that is wrong with them."""
+    call = pytest.CallInfo.from_call(lambda: refuse("\n\n".join(faults)), "collect")
+    failure: Any = collector.repr_failure(call.excinfo)  # type: ignore[arg-type]  # it has failed
+    report = pytest.CollectReport(collector.nodeid, "failed", failure, [])
+    report.call = call  # type: ignore[attr-defined]  # as pytest's own hook leaves it
+    return report
+
+
+def say_once(
+    report: pytest.TestReport | pytest.CollectReport,
+    caught: pytest.ExceptionInfo[BaseException] | None,
+) -> bool:
+    """Sum a message of ours up in the line that pytest shows of a failure beside all of it.
+
+    In CI and under -vv pytest repeats a whole message there. Say whether it was one of ours.
+    """
+    crash: Any = getattr(report.longrepr, "reprcrash", None)
+    if crash is None or caught is None or getattr(caught.value, "pytrace", True):
+        return False
+    from pytest_cpg.gates.notation import one_line
+
+    crash.message = one_line(crash.message.removeprefix("Failed: ").partition("\n\n")[0])
+    return True
 
 
 @contextmanager

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.gates.notation import one_line, visible
+from pytest_cpg.gates.notation import disarmed, for_log, one_line, visible
 from pytest_cpg.plugin.attempt import Attempt, attempt_of
-from pytest_cpg.plugin.item import gate_id, refuse
+from pytest_cpg.plugin.item import gate_id, refuse, say_once
+from pytest_cpg.plugin.judging import sections
+from pytest_cpg.plugin.live import width_of
+from pytest_cpg.plugin.terminal import write_lines
+from pytest_cpg.render.line import Line, wrapped
+from pytest_cpg.render.words import crash_line
+from pytest_cpg.report.ledger import Judgement, dump
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.card import Card, Ruling
-    from pytest_cpg.render.line import Line
-    from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Outcome
+    from pytest_cpg.plugin.session import GateSession
 
 _MOST_IN_LINE = 300
 # What pytest says of a name in an assertion that failed.
@@ -29,16 +34,9 @@ def put_on_report(
     item: pytest.Item,
     call: pytest.CallInfo[None],
     report: pytest.TestReport,
-    whole: Callable[[], list[Line]],
+    gates: GateSession,
 ) -> None:
-    """Put a gate's id and results on its test's report, as strings: xdist ships nothing else.
-
-    ``whole`` returns the sections of all that the test measured, accepted or not, for one that
-    fails by itself.
-    """
-    from pytest_cpg.gates.notation import disarmed
-    from pytest_cpg.report.ledger import dump
-
+    """Put a gate's id and results on its test's report, as strings: xdist ships nothing else."""
     attempt = attempt_of(item)
     judgements = attempt.judgements
     is_last = call.when == "call" or (call.when == "setup" and not report.passed)
@@ -50,7 +48,9 @@ def put_on_report(
         for owner in (item, report):
             owner.user_properties.extend(measured)
         if report.failed and call.excinfo is not None:
-            _lead_by_gate(item, call.excinfo, report, whole)
+            if not attempt.is_refused:
+                attempt.section = sections(item, gates.gate(item), is_failing=True)
+            _lead_by_gate(item, call.excinfo, report)
     if report.failed:
         if call.excinfo is not None and say_once(report, call.excinfo):
             _place(item, report, _brief(attempt, str(call.excinfo.value)))
@@ -79,64 +79,6 @@ def properties(card: Card, ruling: Ruling) -> list[tuple[str, str | float]]:
     ]
 
 
-def entry_of(report: pytest.TestReport, kinds: Kinds) -> Entry | None:
-    """Return what this report of a gate's test says about the gate, if anything.
-
-    Raises
-    ------
-    KindError
-        As `load`.
-    """
-    from pytest_cpg.report.ledger import EMPTY_SET, Entry, load
-
-    measured: dict[str, Any] = {
-        "judgements": load(getattr(report, "pytest_cpg_judgements", "[]"), kinds),
-        "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),
-        "resumed": tuple(json.loads(getattr(report, "pytest_cpg_resumed", "[]"))),
-        "is_refused": getattr(report, "pytest_cpg_is_refused", False),
-        "is_quarantined": getattr(report, "pytest_cpg_is_quarantined", False),
-        "attempt": getattr(report, "pytest_cpg_attempt", 1),
-    }
-    if report.skipped:
-        outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
-        why = getattr(report, "wasxfail", str(report.longrepr))
-        return Entry(outcome=outcome, detail=EMPTY_SET if EMPTY_SET in why else "", **measured)
-    if report.when == "call":
-        if report.passed:
-            return Entry(outcome="passed", **measured)
-        # What a comparison failed for, it says itself.
-        is_said = any(judgement.reason for judgement in measured["judgements"])
-        return Entry(outcome="failed", detail="" if is_said else _first_line(report), **measured)
-    if report.failed:
-        detail = f"error in {report.when}: {_first_line(report)}"
-        return Entry(outcome="error", detail=detail, **measured)
-    return None
-
-
-def refused(collector: pytest.Collector, faults: Sequence[str]) -> pytest.CollectReport:
-    """Return the report of a file whose markers are wrong, with all that is wrong with them."""
-    call = pytest.CallInfo.from_call(lambda: refuse("\n\n".join(faults)), "collect")
-    failure: Any = collector.repr_failure(call.excinfo)  # type: ignore[arg-type]  # it has failed
-    report = pytest.CollectReport(collector.nodeid, "failed", failure, [])
-    report.call = call  # type: ignore[attr-defined]  # as pytest's own hook leaves it
-    return report
-
-
-def say_once(
-    report: pytest.TestReport | pytest.CollectReport,
-    caught: pytest.ExceptionInfo[BaseException] | None,
-) -> bool:
-    """Sum a message of ours up in the line that pytest shows of a failure beside all of it.
-
-    In CI and under -vv pytest repeats a whole message there. Say whether it was one of ours.
-    """
-    crash: Any = getattr(report.longrepr, "reprcrash", None)
-    if crash is None or caught is None or getattr(caught.value, "pytrace", True):
-        return False
-    crash.message = one_line(crash.message.removeprefix("Failed: ").partition("\n\n")[0])
-    return True
-
-
 def _place(item: pytest.Item, report: pytest.TestReport, message: str) -> None:
     """Place a failure of ours at its test: where it was raised is a place in the plugin.
 
@@ -155,20 +97,17 @@ def _lead_by_gate(
     item: pytest.Item,
     caught: pytest.ExceptionInfo[BaseException],
     report: pytest.TestReport,
-    whole: Callable[[], list[Line]],
 ) -> None:
     """Put the gate's section before a failure that is the test's own.
 
     In the failure's text: sections of a report are not shown under --show-capture=no.
     """
-    from pytest_cpg.gates.notation import for_log
-
     attempt = attempt_of(item)
     own = f"The test's own {'assertion' if caught.errisinstance(AssertionError) else 'code'} failed"
-    if not attempt.is_refused:
-        attempt.section = whole()
-        if not attempt.has_failed:
-            attempt.section = [*_passed_by_gate(item, f"{own}: ", caught), *attempt.section]
+    if not (attempt.is_refused or attempt.has_failed):
+        error = one_line(caught.exconly(tryshort=True).partition("\n")[0], _MOST_IN_LINE)
+        passed = wrapped(f"{own}: {error}. The gate itself passed.", width_of(item.config))
+        attempt.section[:0] = [Line.of(text, bold=True) for text in passed]
     text = attempt.first_failure if attempt.is_refused else None
     text = for_log(text or "\n".join(line.text for line in attempt.section))
     if attempt.is_refused and text in (str(caught.value), report.longrepr):
@@ -214,18 +153,6 @@ def _leave_out_results(attempt: Attempt, traceback: Any) -> None:
             entry.reprfuncargs = shown if shown.args else None
 
 
-def _passed_by_gate(
-    item: pytest.Item, lead: str, caught: pytest.ExceptionInfo[BaseException]
-) -> list[Line]:
-    """Return a sentence that tells a test that fails from its gate, which does not."""
-    from pytest_cpg.plugin.live import width_of
-    from pytest_cpg.render.line import Line, wrapped
-
-    said = one_line(caught.exconly(tryshort=True).partition("\n")[0], _MOST_IN_LINE)
-    text = f"{lead}{said}. The gate itself passed."
-    return [Line.of(line, bold=True) for line in wrapped(text, width_of(item.config))]
-
-
 def _brief(attempt: Attempt, said: str) -> str:
     """Return for one line what a gate said; empty where the test says something else."""
     if attempt.broken and said == "\n".join(line.text for line in attempt.broken):
@@ -236,8 +163,6 @@ def _brief(attempt: Attempt, said: str) -> str:
 
 
 def _crash_line(attempt: Attempt) -> str:
-    from pytest_cpg.render.words import crash_line
-
     worse = [one for one in attempt.judgements if one.reason is not None]
     more = f" (and {len(worse) - 1} more)" * (len(worse) > 1)
     return one_line(crash_line(worse[0])) + more
@@ -245,9 +170,6 @@ def _crash_line(attempt: Attempt) -> str:
 
 def in_colour(report: pytest.TestReport) -> None:
     """Let the terminal show the section of a failing gate in its colours."""
-    from pytest_cpg.plugin.terminal import write_lines
-    from pytest_cpg.render.line import Line
-
     shown = [Line(tuple(map(tuple, parts))) for parts in json.loads(report.pytest_cpg_section)]
     failure: Any = report.longrepr
     chain = getattr(failure, "chain", None)
@@ -296,15 +218,3 @@ def _is_quarantined(item: pytest.Item) -> bool:
 def _may_apply(mark: pytest.Mark) -> bool:
     """Say whether an xfail has no condition or one that may hold, as any text may."""
     return any(mark.args or (mark.kwargs.get("condition", True),))
-
-
-def _first_line(report: pytest.TestReport) -> str:
-    """Return what went wrong, as pytest's own short summary would say it, or all that is told."""
-    if told := getattr(report, "pytest_cpg_told", ""):
-        return str(told)
-    crash = getattr(report.longrepr, "reprcrash", None)
-    lines = (crash.message if crash else str(report.longrepr)).strip().splitlines()
-    # A class's module says nothing in a line that must be short, nor does pytest's own "Failed".
-    return (
-        re.sub(r"^(?:[\w.]*\.)?(\w+: )", r"\1", lines[0]).removeprefix("Failed: ") if lines else ""
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import unittest
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.invocation import node_from_here, program_of
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
 from pytest_cpg.plugin.live import width_of
-from pytest_cpg.plugin.replay import keep_lost
+from pytest_cpg.plugin.replay import with_lost
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.render.line import Line
 from pytest_cpg.render.section import section
@@ -31,9 +30,7 @@ from pytest_cpg.report.ledger import CANNOT_FAIL, Judgement
 from pytest_cpg.world_models import OracleDynamics
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.drift import Drift
     from pytest_cpg.plugin.marker import Gate
-    from pytest_cpg.render.line import Line
     from pytest_cpg.report.baseline import Baseline
 
 _TWO_MODELS = (
@@ -68,62 +65,63 @@ _TRUE_DYNAMICS = (
 )
 
 
-def judge_into(
+def judge(
     item: pytest.Item,
     gate: Gate,
     baseline: Baseline | None,
     settings: Settings,
-    *,
-    drift_fails: bool,
-) -> Callable[[Any, Any], None]:
-    """Return what judges each result of a model of this test, and keeps it for the test's end."""
-    measured, node = item.stash[ATTEMPT].judgements, node_from_here(item.config, item.nodeid)
-    program = program_of(item.config)
-
-    def judge(result: Any, model: Any) -> None:
-        # The test is given the other, and may do with it whatever it likes.
-        result = deepcopy(result)
-        written = _written(gate.kind, result)
-        ruling = ask(gate.kind, "judge", result, gate.max_verdict)
-        if ruling.check == SMOKE_TEST and ruling.severity is not Severity.BROKEN:
-            # It judges nothing, whatever it was called for.
-            ruling = Ruling(label=ruling.label, severity=Severity.GOOD, check=SMOKE_TEST)
-        _check_ruling(gate.kind, ruling)
-        if not ruling.check:
-            _check_is_judged(gate, model)
-        # What a kind cannot show fails its test here, and not the whole session later, where the
-        # model's name is not known.
-        ask(gate.kind, "card", written, gate.max_verdict)
-        card = ask(gate.kind, "card", result, gate.max_verdict, model=gate.model)
-        # A check says nothing of the model that was accepted.
-        name = comparison_name(gate_id(item), len(measured) + 1)
-        if gate.max_verdict.accepts_all and gate.drift != "fail" and not ruling.check:
+    result: Any,
+    model: Any,
+) -> None:
+    """Judge a result of a model of this test, and keep it for the test's end."""
+    kind, judgements = gate.kind, item.stash[ATTEMPT].judgements
+    # The test is given the other, and may do with it whatever it likes.
+    result = deepcopy(result)
+    written = _written(kind, result)
+    ruling = ask(kind, "judge", result, gate.max_verdict)
+    if ruling.check == SMOKE_TEST and ruling.severity is not Severity.BROKEN:
+        # It judges nothing, whatever it was called for.
+        ruling = Ruling(label=ruling.label, severity=Severity.GOOD, check=SMOKE_TEST)
+    _check_ruling(gate, ruling, model)
+    # What a kind cannot show fails its test here, and not the whole session later, where the
+    # model's name is not known.
+    ask(kind, "card", written, gate.max_verdict)
+    card = ask(kind, "card", result, gate.max_verdict, model=gate.model)
+    number, drift = len(judgements) + 1, None
+    if not ruling.check:
+        if gate.max_verdict.accepts_all and gate.drift != "fail":
             ruling = replace(ruling, doubt=CANNOT_FAIL)
-        drift = None if ruling.check else _drift(gate.kind, result, baseline, name)
-        reason = gate.max_verdict.refusal(ruling)
-        if reason is None and drift is not None and drift_fails and drift.fails:
-            reason = drift.text
-        if reason is None and "strict" in settings.switches:
-            reason = ruling.doubt
-        is_strict = is_in_doubt(reason, ruling)
-        again = rerun_command(
-            card, ruling, node, settings.deciding, program=program, is_strict=is_strict
-        )
-        measured.append(
-            Judgement(
-                kind=gate.kind,
-                result=result,
-                ruling=ruling,
-                max_verdict=gate.max_verdict,
-                reason=reason,
-                drift=drift,
-                drift_fails=drift_fails and drift is not None,
-                commands=(again,),
-                shown=card,
-            )
-        )
-
-    return judge
+        # A check says nothing of the model that was accepted.
+        if baseline is not None and has(kind, Baselined):
+            name = comparison_name(gate_id(item), number)
+            drift = drift_of(kind, baseline.gates.get(name), result)
+    # Whoever accepts new results knows that they differ from the old ones.
+    drift_fails = gate.drift == "fail" and "update_baseline" not in settings.switches
+    reason = gate.max_verdict.refusal(ruling)
+    if reason is None and drift is not None and drift_fails and drift.fails:
+        reason = drift.text
+    if reason is None and "strict" in settings.switches:
+        reason = ruling.doubt
+    again = rerun_command(
+        card,
+        ruling,
+        node_from_here(item.config, item.nodeid),
+        settings.deciding,
+        program=program_of(item.config),
+        is_strict=is_in_doubt(reason, ruling),
+    )
+    judgement = Judgement(
+        kind=kind,
+        result=result,
+        ruling=ruling,
+        max_verdict=gate.max_verdict,
+        reason=reason,
+        drift=drift,
+        drift_fails=drift_fails and drift is not None,
+        commands=(again,),
+        shown=card,
+    )
+    judgements.append(judgement if reason is None else with_lost(item, gate, judgement, number))
 
 
 def _written(kind: Any, result: Any) -> Any:
@@ -143,26 +141,22 @@ def _written(kind: Any, result: Any) -> Any:
         )
 
 
-def _check_ruling(kind: Any, ruling: Ruling) -> None:
-    """Fail a test whose ruling is not in its kind's words, or better than the word says."""
+def _check_ruling(gate: Gate, ruling: Ruling, model: Any) -> None:
+    """Fail a test whose ruling is not in its kind's words, or a verdict on nothing."""
     # A check judges no model.
     if ruling.check:
         return
-    if ruling.label not in kind.labels:
+    marker, labels = gate.kind.marker, gate.kind.labels
+    if ruling.label not in labels:
         fail(
-            f"the kind of gate {kind.marker!r} rules {ruling.label!r}, which is none of its "
-            f"labels. {did_you_mean(ruling.label, kind.labels)}"
+            f"the kind of gate {marker!r} rules {ruling.label!r}, which is none of its labels. "
+            f"{did_you_mean(ruling.label, labels)}"
         )
-    if ruling.severity < kind.labels[ruling.label]:
+    if ruling.severity < labels[ruling.label]:
         fail(
-            f"the kind of gate {kind.marker!r} calls {ruling.label} {ruling.severity.name}, and "
-            f"{kind.labels[ruling.label].name} in its labels."
+            f"the kind of gate {marker!r} calls {ruling.label} {ruling.severity.name}, and "
+            f"{labels[ruling.label].name} in its labels."
         )
-
-
-def _check_is_judged(gate: Gate, model: Any) -> None:
-    """Fail a test whose ruling is a verdict, where there is nothing to judge."""
-    marker = gate.kind.marker
     if gate.is_smoke:
         fail(_NO_SMOKE_TEST.format(marker=marker))
     if isinstance(model, OracleDynamics):
@@ -218,41 +212,20 @@ def _ran_no_gate(item: pytest.Item, kind: Any) -> str:
     return f"{said}{_OR_COMPARE * has(kind, Runner)}."
 
 
-def _drift(kind: Any, result: Any, baseline: Baseline | None, name: str) -> Drift | None:
-    if baseline is None or not has(kind, Baselined):
-        return None
-    return drift_of(kind, baseline.gates.get(name), result)
-
-
 def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list[Line]:
-    """Return the section of every result that the marker does not accept, and keep what it lost.
+    """Return the section of every result that the marker does not accept.
 
     With ``is_failing`` of every result, as the test fails for another reason.
     """
+    judgements, config = attempt_of(item).judgements, item.config
+    if is_failing:
+        judgements[:] = [
+            judgement if judgement.reason else with_lost(item, gate, judgement, number)
+            for number, judgement in enumerate(judgements, 1)
+        ]
     lines: list[Line] = []
-    judgements = attempt_of(item).judgements
-    for number, judgement in enumerate([*judgements], 1):
-        if judgement.reason is None and not is_failing:
-            continue
-        replay, not_kept = None, ""
-        if gate.can_replay:
-            replay, not_kept = keep_lost(
-                item.config,
-                gate.kind,
-                judgement.result,
-                gate=gate_id(item),
-                nodeid=item.nodeid,
-                comparison=number,
-            )
-        lines += [Line.of("")] * bool(lines)
-        # Asked for twice, they are the same.
-        others = tuple(one for one in judgement.commands if not one.picks)
-        commands = (replay, *others) if replay else others
-        judgement = judgements[number - 1] = replace(judgement, commands=commands)
-        lines += section(
-            judgement,
-            not_kept=not_kept,
-            verbosity=item.config.get_verbosity(),
-            width=width_of(item.config),
-        )
+    for judgement in judgements:
+        if is_failing or judgement.reason is not None:
+            lines += [Line.of("")] * bool(lines)
+            lines += section(judgement, verbosity=config.get_verbosity(), width=width_of(config))
     return lines

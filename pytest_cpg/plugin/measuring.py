@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from pytest_cpg.contracts import Task
-    from pytest_cpg.episodes.arm_cache import ArmCache
-    from pytest_cpg.episodes.arms import Execution
     from pytest_cpg.gates.kind import TaskChoice
-    from pytest_cpg.machine.deadline import Deadline
     from pytest_cpg.plugin.marker import Gate
     from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.report.ledger import Ledger

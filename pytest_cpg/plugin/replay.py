@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -40,6 +41,7 @@ from pytest_cpg.report.lost_episodes import LostEpisodes
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.marker import Gate
+    from pytest_cpg.report.ledger import Judgement
 
 # Of every gate that fails: enough to see what goes wrong, in a few seconds each.
 _MOST_FILMED = 3
@@ -53,34 +55,31 @@ def lost_folder(root: Path) -> Path:
     return root / ".cpg" / "lost"
 
 
-def keep_lost(
-    config: pytest.Config, kind: Any, result: Any, *, gate: str, nodeid: str, comparison: int
-) -> tuple[Command | None, str]:
-    """Write the file of a comparison's lost episodes.
+def with_lost(item: pytest.Item, gate: Gate, judgement: Judgement, number: int) -> Judgement:
+    """Write the file of a comparison's lost episodes, and return it with what replays them first.
 
-    Returns
-    -------
-    command : Command or None
-        What replays them; None where there are none, or where they cannot be written.
-    problem : str
-        Why they cannot be, which fails no gate; empty where they are.
+    Where they cannot be written, it says why, and no gate fails for that.
     """
+    if not gate.can_replay:
+        return judgement
     try:
-        found = ask(kind, "lost", result)
+        lost = ask(gate.kind, "lost", judgement.result)
     except CpgError as error:
-        return None, str(error)
-    if not found.episodes:
-        return None, ""
-    file, problem = _write_lost(
-        config, kind, found, gate=gate, nodeid=nodeid, comparison=comparison
-    )
+        return replace(judgement, lost_problem=str(error))
+    if not lost.episodes:
+        return judgement
+    file, problem = _write_lost(item, gate.kind, lost, number)
     if problem:
-        return None, problem
-    count = len(found.episodes)
-    what = f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces"
-    program = program_of(config)
-    text = f"{program} {lead_to(config, nodeid)}--cpg-replay={file}"
-    return Command(what=what, text=text, program=program, picks=True), ""
+        return replace(judgement, lost_problem=problem)
+    count, program = len(lost.episodes), program_of(item.config)
+    replay = Command(
+        what=f"Replay the {count} lost episode{'s'[: count != 1]}, both arms, with traces",
+        text=f"{program} {lead_to(item.config, item.nodeid)}--cpg-replay={file}",
+        program=program,
+        picks=True,
+    )
+    others = [command for command in judgement.commands if not command.picks]
+    return replace(judgement, commands=(replay, *others))
 
 
 def keep_broken(
@@ -101,15 +100,8 @@ def keep_broken(
     again, typed = "Run it again:", run_of(program, node_from_here(config, item.nodeid), deciding)
     if has(kind, ReplaysBroken) and gate.can_replay:
         with suppress(CpgError):
-            found = ask(kind, "lost_by_breaking", gate.spec, model, run, episode=error.episode)
-            file, problem = _write_lost(
-                config,
-                kind,
-                found,
-                gate=gate_id(item),
-                nodeid=item.nodeid,
-                comparison=len(attempt.judgements) + 1,
-            )
+            lost = ask(kind, "lost_by_breaking", gate.spec, model, run, episode=error.episode)
+            file, problem = _write_lost(item, kind, lost, len(attempt.judgements) + 1)
             if not problem:
                 again = "Reproduce it alone:"
                 lead = lead_to(config, item.nodeid)
@@ -120,21 +112,19 @@ def keep_broken(
     attempt.told = f"{error.brief}. {error} {again} {typed}"
 
 
-def _write_lost(
-    config: pytest.Config, kind: Any, found: Lost, *, gate: str, nodeid: str, comparison: int
-) -> tuple[str, str]:
+def _write_lost(item: pytest.Item, kind: Any, lost: Lost, comparison: int) -> tuple[str, str]:
     """Write lost episodes; return their file as it is typed, or why there is none."""
-    lost = LostEpisodes(
-        gate=gate,
-        nodeid=nodeid,
-        episodes=found.episodes,
-        values=encode(found.then),
+    config, folder = item.config, lost_folder(item.config.rootpath)
+    written = LostEpisodes(
+        gate=gate_id(item),
+        nodeid=item.nodeid,
+        episodes=lost.episodes,
+        values=encode(lost.then),
         kind=kind.marker,
         comparison=comparison,
     )
-    folder = lost_folder(config.rootpath)
     try:
-        path = lost_episodes.write(lost, folder)
+        path = lost_episodes.write(written, folder)
     except FileError as error:
         # Which file it is says nothing.
         return "", f"{path_from_here(config, folder)}: {str(error).rpartition(': ')[2]}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence, Set
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -17,8 +19,7 @@ from pytest_cpg.gates.parts import Alarms, Baselined, Forecasts, Replays, SmokeT
 from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
 from pytest_cpg.plugin.closing import Closing, SessionBaseline
 from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, read_gate
-from pytest_cpg.plugin.item_report import entry_of
-from pytest_cpg.plugin.judging import judge_into
+from pytest_cpg.plugin.judging import judge
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.measuring import ItemMeasuring, SessionRuns
 from pytest_cpg.plugin.memory import remembered_costs
@@ -28,18 +29,16 @@ from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.plugin.terminal import is_ascii, write_lines
 from pytest_cpg.render import summary
 from pytest_cpg.render.line import forecast_table
-from pytest_cpg.report.ledger import Entry, Ledger, labels_in
+from pytest_cpg.report.ledger import EMPTY_SET, Entry, Ledger, labels_in, load
 from pytest_cpg.report.session import Session, state_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pytest_cpg.gates.finding import Finding
     from pytest_cpg.gates.kind import ForecastLine, GateKind
     from pytest_cpg.plugin.marker import Gate
-    from pytest_cpg.plugin.measuring import ItemMeasuring, SessionRuns
     from pytest_cpg.plugin.replay import SessionReplay
-    from pytest_cpg.report.ledger import Ledger
+    from pytest_cpg.report.ledger import Kinds, Outcome
 
 _GATE: pytest.StashKey[Gate] = pytest.StashKey()
 
@@ -131,21 +130,14 @@ class GateSession:
         is_compared = gate.drift == "fail" and not (is_updated or gate.is_smoke)
         if is_compared and self._baseline.accepted is None:
             fail(_NO_BASELINE.format(path=self._baseline.path))
-        judge = judge_into(
-            node,
-            gate,
-            None if gate.drift == "off" or gate.is_smoke else self._baseline.accepted,
-            self._settings,
-            # Whoever accepts new results knows that they differ from the old ones.
-            drift_fails=gate.drift == "fail" and not is_updated,
-        )
+        accepted = None if gate.drift == "off" or gate.is_smoke else self._baseline.accepted
         return ItemMeasuring(
             node,
             gate,
             self.runs,
             given=given,
             executor=executor,
-            judge=judge,
+            judge=partial(judge, node, gate, accepted, self._settings),
             ledger=self.ledger,
             replay=self._replay,
         )
@@ -187,7 +179,7 @@ class GateSession:
         seconds = self.ledger.seconds
         seconds[gate] = seconds.get(gate, 0.0) + report.duration
         try:
-            entry = entry_of(report, self._config.stash[KINDS].table)
+            entry = _entry_of(report, self._config.stash[KINDS].table)
         except CpgError as error:
             entry = Entry(outcome="error", detail=str(error))
             fault = Finding(str(error), fails=True)
@@ -282,6 +274,44 @@ class GateSession:
                 fail(_NO_FAMILY)
             family_size = baseline.family_size if baseline.is_corrected else 1
             return read_gate(node, self._settings, family_size=family_size)
+
+
+def _entry_of(report: pytest.TestReport, kinds: Kinds) -> Entry | None:
+    """Return what this report of a gate's test says about the gate, if anything."""
+    measured: dict[str, Any] = {
+        "judgements": load(getattr(report, "pytest_cpg_judgements", "[]"), kinds),
+        "measurements": tuple(json.loads(getattr(report, "pytest_cpg_measurements", "[]"))),
+        "resumed": tuple(json.loads(getattr(report, "pytest_cpg_resumed", "[]"))),
+        "is_refused": getattr(report, "pytest_cpg_is_refused", False),
+        "is_quarantined": getattr(report, "pytest_cpg_is_quarantined", False),
+        "attempt": getattr(report, "pytest_cpg_attempt", 1),
+    }
+    if report.skipped:
+        outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
+        why = getattr(report, "wasxfail", str(report.longrepr))
+        return Entry(outcome=outcome, detail=EMPTY_SET if EMPTY_SET in why else "", **measured)
+    if report.when == "call":
+        if report.passed:
+            return Entry(outcome="passed", **measured)
+        # What a comparison failed for, it says itself.
+        is_said = any(judgement.reason for judgement in measured["judgements"])
+        return Entry(outcome="failed", detail="" if is_said else _first_line(report), **measured)
+    if report.failed:
+        detail = f"error in {report.when}: {_first_line(report)}"
+        return Entry(outcome="error", detail=detail, **measured)
+    return None
+
+
+def _first_line(report: pytest.TestReport) -> str:
+    """Return what went wrong, as pytest's own short summary would say it, or all that is told."""
+    if told := getattr(report, "pytest_cpg_told", ""):
+        return str(told)
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = (crash.message if crash else str(report.longrepr)).strip().splitlines()
+    # A class's module says nothing in a line that must be short, nor does pytest's own "Failed".
+    return (
+        re.sub(r"^(?:[\w.]*\.)?(\w+: )", r"\1", lines[0]).removeprefix("Failed: ") if lines else ""
+    )
 
 
 def _has_marked_parameters(definition: pytest.Item) -> bool:

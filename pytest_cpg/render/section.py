@@ -46,25 +46,19 @@ _IN_GROUP, _IN_ROW, _MOST_ROWS = 10, 50, 3
 _BETWEEN = "   "
 
 
-def section(
-    judgement: Judgement, *, not_kept: str = "", verbosity: int = 0, width: int = 80
-) -> list[Line]:
+def section(judgement: Judgement, *, verbosity: int = 0, width: int = 80) -> list[Line]:
     """Return the whole section that a failing test prints.
 
     First what was found, then why and what to do, and last what to type. With ``verbosity`` above 0
     it ends in what a reader may look up.
-
-    Parameters
-    ----------
-    not_kept : str
-        Why lost episodes could not be written.
     """
     width = min(max(width, _NARROWEST), _WIDEST)
     card, drift = judgement.card, judgement.drift
     notes = [("Note", text) for text in card.texts("note")]
     texts = notes if judgement.reason is None else reasons(judgement)
     films = [*judgement.films, *[f"none: {judgement.film_problem}"] * bool(judgement.film_problem)]
-    lost = [("Lost", f"episodes were not kept: {not_kept}")] * bool(not_kept)
+    problem = judgement.lost_problem
+    lost = [("Lost", f"episodes were not kept: {problem}")] * bool(problem)
     typed = _rows([*(("Film", text) for text in films), *lost], width)
     for command in judgement.commands:
         lead = _lead_of(command.what.partition(" ")[0])

@@ -52,6 +52,8 @@ class Judgement:
         The most telling lost episode, for a page.
     commands : tuple of Command
         What to type where the test fails, most useful first.
+    lost_problem : str
+        Why lost episodes could not be written; empty where they were, or there are none.
     shown : Card or None
         The card, once it was asked for: a kind may have another answer the next time, or none.
     """
@@ -67,6 +69,7 @@ class Judgement:
     film_problem: str | None = None
     strip: Strip | None = None
     commands: tuple[Command, ...] = ()
+    lost_problem: str = field(default="", metadata=UNWRITTEN)
     shown: Card | None = field(default=None, metadata=UNWRITTEN)
 
     @property
