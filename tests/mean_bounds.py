@@ -6,7 +6,7 @@ Each maps samples [G, N] and the score of a harmless episode to bounds [G].
 import numpy as np
 from scipy import stats
 
-from pytest_cpg.stats.unseen import share_below
+from pytest_cpg.stats.returns import share_below
 
 TAIL = 0.025
 

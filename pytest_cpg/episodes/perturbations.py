@@ -11,7 +11,7 @@ import re
 from dataclasses import KW_ONLY, dataclass, fields
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,21 @@ class DelayActions:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionNoise:
+class _Noise:
+    deviation: float
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        _keep(self, "deviation", _positive("deviation", self.deviation))
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        return f"{self.kind}-{_short(self.deviation)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionNoise(_Noise):
     """Normal noise on every executed action.
 
     What leaves the range of the actions is clipped. In a finite set the nearest action is taken,
@@ -98,24 +112,15 @@ class ActionNoise:
         Standard deviation, as a share of each number's range; above 0.
     """
 
-    deviation: float
-
-    def __post_init__(self) -> None:
-        _keep(self, "deviation", _positive("deviation", self.deviation))
-
-    @property
-    def name(self) -> str:
-        """The name, as a marker takes it."""
-        return f"action-noise-{_short(self.deviation)}"
+    kind: ClassVar[str] = "action-noise"
 
 
 @dataclass(frozen=True, slots=True)
-class ObservationNoise:
+class ObservationNoise(_Noise):
     """Normal noise on what every plan begins from; the world itself is where it is.
 
     It is added to the columns of the simulator's state that the task calls ``measured``, so that
-    oracle and learned model are deceived alike: the one plans from that state, the other from what
-    is observed of it.
+    oracle and learned model are deceived alike.
 
     Attributes
     ----------
@@ -123,15 +128,7 @@ class ObservationNoise:
         Standard deviation, in the units of the state; above 0.
     """
 
-    deviation: float
-
-    def __post_init__(self) -> None:
-        _keep(self, "deviation", _positive("deviation", self.deviation))
-
-    @property
-    def name(self) -> str:
-        """The name, as a marker takes it."""
-        return f"observation-noise-{_short(self.deviation)}"
+    kind: ClassVar[str] = "observation-noise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,16 @@ class ArmTraces(NamedTuple):
     oracle: EpisodeTrace
     learned: EpisodeTrace
 
+    @property
+    def worst_round(self) -> int:
+        """The round of the learned arm whose optimism is largest in size, the first of them."""
+        return int(np.abs(self.learned.optimism).argmax())
+
+    @property
+    def worst_optimism(self) -> float:
+        """The optimism of that round."""
+        return float(self.learned.optimism[self.worst_round])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replay:
@@ -140,41 +150,6 @@ class Replay:
                     name = f"episode_{episode:04d}/{arm}/{field.name}"
                     arrays[name] = np.array(getattr(trace, field.name))
         return arrays
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeOptimism:
-    """How far a learned model's promises were off in one episode.
-
-    The mean of its `EpisodeTrace.optimism`, the round where that is largest in size, and the task's
-    score of the last real state of each arm.
-    """
-
-    episode: int
-    optimism: float
-    worst_round: int
-    worst_optimism: float
-    oracle_score: float
-    learned_score: float
-
-
-def optimism_of(replay: Replay) -> tuple[EpisodeOptimism, ...]:
-    """Return how far off the promises of each episode were."""
-    episodes = []
-    for episode, (oracle, learned) in replay.traces.items():
-        optimism = learned.optimism
-        worst = int(np.abs(optimism).argmax())
-        episodes.append(
-            EpisodeOptimism(
-                episode=episode,
-                optimism=float(optimism.mean()),
-                worst_round=worst,
-                worst_optimism=float(optimism[worst]),
-                oracle_score=float(oracle.scores[-1]),
-                learned_score=float(learned.scores[-1]),
-            )
-        )
-    return tuple(episodes)
 
 
 def has_own_score(swapped: tuple[str, ...]) -> bool:

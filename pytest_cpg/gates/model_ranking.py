@@ -22,8 +22,7 @@ from pytest_cpg.episodes.probe import (
 )
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
-from pytest_cpg.stats.rankings import Ranking, rank_models
+from pytest_cpg.stats.rankings import Ranking, kendall_interval, rank_models, spearman_interval
 from pytest_cpg.world_models import inference
 
 # The usual number; a stricter level needs more for its tails to hold any.

@@ -9,9 +9,8 @@ from pytest_cpg.planners.cost import rollout_steps_per_plan, widened
 from pytest_cpg.planners.gradient import GradientMPC
 from pytest_cpg.planners.mppi import MPPI, tdmpc2
 from pytest_cpg.planners.policy_guided import PolicyGuided
-from pytest_cpg.planners.random_shooting import Chance, RandomShooting
 from pytest_cpg.planners.search import cut_at_best, rate, score_plans
-from pytest_cpg.planners.tree import BeamSearch, Greedy
+from pytest_cpg.planners.shooting import BeamSearch, Chance, Greedy, RandomShooting
 
 __all__ = [
     "CEM",

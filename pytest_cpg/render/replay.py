@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.episodes.traces import EpisodeOptimism, EpisodeTrace, Replay, optimism_of
+from pytest_cpg.episodes.traces import EpisodeTrace, Replay
 from pytest_cpg.gates.notation import for_log
 from pytest_cpg.render.line import wrapped
 
@@ -48,8 +46,7 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
 
     The table needs 71 columns or so, and takes them.
     """
-    promises = optimism_of(replay)
-    table = _table(replay, promises, width)
+    table = _table(replay, width)
     notes = [_OPTIMISM]
     if replay.has_own_score:
         notes.append(_WHOLE_COST if replay.has_whole_costs else _OWN_SCORE)
@@ -58,9 +55,10 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
     lines = [*wrapped(_header(replay), width, " "), *table]
     for note in notes:
         lines += wrapped(note, width, " ")
-    worst = sorted(promises, key=lambda one: -abs(one.worst_optimism))[:_MOST_PLANS]
-    for promise in sorted(worst, key=lambda one: one.episode):
-        lines += ["", *_plan_lines(replay, promise, width)]
+    traces = replay.traces
+    worst = sorted(traces, key=lambda episode: -abs(traces[episode].worst_optimism))[:_MOST_PLANS]
+    for episode in sorted(worst):
+        lines += ["", *_plan_lines(replay, episode, width)]
     return list(map(for_log, lines))
 
 
@@ -74,10 +72,10 @@ def _header(replay: Replay) -> str:
     )
 
 
-def _table(replay: Replay, promises: Sequence[EpisodeOptimism], width: int) -> list[str]:
+def _table(replay: Replay, width: int) -> list[str]:
     """Return a line for each episode below the headings; seconds stand there only if they fit."""
     for period in (replay.design.control_period, None):
-        rows = [tuple(_COLUMNS), *(_cells(replay, one, period) for one in promises)]
+        rows = [tuple(_COLUMNS), *(_cells(replay, episode, period) for episode in replay.traces)]
         spaces = [max(map(len, column)) for column in zip(*rows, strict=True)]
         if sum(spaces) + 2 * len(spaces) <= width:
             break
@@ -90,16 +88,16 @@ def _table(replay: Replay, promises: Sequence[EpisodeOptimism], width: int) -> l
     ]
 
 
-def _cells(replay: Replay, promise: EpisodeOptimism, period: float | None) -> tuple[str, ...]:
-    oracle, learned = replay.traces[promise.episode]
-    at = learned.at[promise.worst_round]
+def _cells(replay: Replay, episode: int, period: float | None) -> tuple[str, ...]:
+    oracle, learned = traces = replay.traces[episode]
+    number = traces.worst_round
     return (
-        str(promise.episode),
+        str(episode),
         _solved(oracle, period) if oracle.success else "now not solved",
         f"now {_solved(learned, period)}" if learned.success else "not solved",
         str(len(learned.at)),
-        f"{promise.optimism:+.3g}",
-        f"{promise.worst_round + 1}, at step {at}",
+        f"{learned.optimism.mean():+.3g}",
+        f"{number + 1}, at step {learned.at[number]}",
     )
 
 
@@ -109,19 +107,19 @@ def _solved(trace: EpisodeTrace, period: float | None) -> str:
     return f"solved at {trace.steps}{seconds}"
 
 
-def _plan_lines(replay: Replay, promise: EpisodeOptimism, width: int) -> list[str]:
+def _plan_lines(replay: Replay, episode: int, width: int) -> list[str]:
     """Return the scores along the worst plan of an episode, and how both arms ended."""
-    learned, number = replay.traces[promise.episode].learned, promise.worst_round
-    design = replay.design
+    oracle, learned = traces = replay.traces[episode]
+    design, number = replay.design, traces.worst_round
     promised, at = int(learned.promised[number]), int(learned.at[number])
     scores = (learned.predicted[number], learned.actual[number])
     predicted, actual = (f"{score[promised - 1]:.3g}" for score in scores)
     text = (
-        f"episode {promise.episode}, round {number + 1} at step {at} "
+        f"episode {episode}, round {number + 1} at step {at} "
         f"({at * design.control_period:.4g} s): the plan promises {predicted} at its step "
         f"{promised} and comes to {actual}; {learned.lengths[number]} of {design.horizon} steps "
-        f"executed. The episode ends at score {promise.learned_score:.3g}, with the oracle at "
-        f"{promise.oracle_score:.3g}."
+        f"executed. The episode ends at score {learned.scores[-1]:.3g}, with the oracle at "
+        f"{oracle.scores[-1]:.3g}."
     )
     return [*wrapped(text, width, " "), *_score_rows(*scores, promised, width)]
 

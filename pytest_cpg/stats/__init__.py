@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_interval
 from pytest_cpg.stats.bootstrap import sampled_differences, sampled_metrics
-from pytest_cpg.stats.calibration import Reliability, ReliabilityBin, reliability
-from pytest_cpg.stats.coverage_curves import OperatingPoints
-from pytest_cpg.stats.graded_answers import GradedAnswers, SelectiveRisk, aurc
+from pytest_cpg.stats.graded_answers import GradedAnswers, OperatingPoints, SelectiveRisk, aurc
 from pytest_cpg.stats.intervals import Interval
 from pytest_cpg.stats.risk_coverage import (
     ANSWER_METRICS,
     AnswerMetrics,
+    Reliability,
+    ReliabilityBin,
     RiskCoverage,
     answer_metrics,
     metrics_by,
     published_cr,
+    reliability,
     risk_coverage,
     risk_intervals,
 )

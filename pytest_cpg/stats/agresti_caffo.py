@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.counts import check_arm, check_margin, smallest, smallest_up_to
-from pytest_cpg.stats.enumeration import (
-    joint_chance,
-    likely_counts,
-    multinomial_chance,
-    total_chance,
-)
 from pytest_cpg.stats.intervals import (
     Interval,
     as_floats,
@@ -22,7 +17,13 @@ from pytest_cpg.stats.intervals import (
     upper_tail,
     wald_bounds,
 )
-from pytest_cpg.stats.pairing import PairRates
+from pytest_cpg.stats.pairing import (
+    PairRates,
+    joint_chance,
+    likely_counts,
+    multinomial_chance,
+    total_chance,
+)
 
 
 def agresti_caffo_interval(
@@ -64,12 +65,13 @@ def agresti_caffo_bounds(
     z: float,
 ) -> tuple[float, float]:
     """Return the bounds in [-1, 1], for counts that are trusted and need not be whole."""
-    rates, variances = [], []
-    for s, n in ((oracle_successes, oracle_episodes), (learned_successes, learned_episodes)):
-        rates.append((s + 1) / (n + 2))
-        # Counting failures instead of 1 - rate keeps the digits of rates near 1.
-        variances.append((s + 1) * (n - s + 1) / (n + 2) ** 3)
-    return wald_bounds(rates[0] - rates[1], variances[0] + variances[1], z)
+    s, n, t, m = oracle_successes, oracle_episodes, learned_successes, learned_episodes
+    return wald_bounds((s + 1) / (n + 2) - (t + 1) / (m + 2), _variance(s, n, t, m), z)
+
+
+def _variance(s: Any, n: Any, t: Any, m: Any) -> Any:
+    # Counting failures instead of 1 - rate keeps the digits of rates near 1.
+    return (s + 1) * (n - s + 1) / (n + 2) ** 3 + (t + 1) * (m - t + 1) / (m + 2) ** 3
 
 
 def agresti_caffo_above(
@@ -85,8 +87,7 @@ def agresti_caffo_above(
     s, n = as_floats(oracle_successes, oracle_episodes)
     t, m = as_floats(learned_successes, learned_episodes)
     excess = (s + 1) / (n + 2) - (t + 1) / (m + 2) - gap
-    variance = (s + 1) * (n - s + 1) / (n + 2) ** 3 + (t + 1) * (m - t + 1) / (m + 2) ** 3
-    return exceeds(excess, z**2 * variance)
+    return exceeds(excess, z**2 * _variance(s, n, t, m))
 
 
 def agresti_caffo_p_value(
@@ -99,8 +100,7 @@ def agresti_caffo_p_value(
     s, n = check_arm(oracle_successes, oracle_episodes, prefix="oracle_")
     t, m = check_arm(learned_successes, learned_episodes, prefix="learned_")
     gap = ((s + 1) * (m + 2) - (t + 1) * (n + 2)) / ((n + 2) * (m + 2))
-    variance = (s + 1) * (n - s + 1) / (n + 2) ** 3 + (t + 1) * (m - t + 1) / (m + 2) ** 3
-    return upper_tail(gap / math.sqrt(variance))
+    return upper_tail(gap / math.sqrt(_variance(s, n, t, m)))
 
 
 def agresti_caffo_power(rates: PairRates, n: int, m: int, *, z: float, share: float) -> float:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_cpg.stats.counts import check_count
-from pytest_cpg.stats.coverage_curves import DEFAULT_POINTS, OperatingPoints
-from pytest_cpg.stats.graded_answers import GradedAnswers
+from pytest_cpg.stats.graded_answers import DEFAULT_POINTS, GradedAnswers, OperatingPoints
 from pytest_cpg.stats.risk_coverage import measured
 from pytest_cpg.stats.sampled import FEWEST_RESAMPLES, Adjusted, Percentile, Sampled, Scaled, Share
 

@@ -4,11 +4,142 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_cpg.stats.coverage_curves import SAME_CONFIDENCE, Curves
+SAME_CONFIDENCE = 1e-9
+"""Closer confidences differ by rounding alone."""
+# What differs by less is equal: shares of whole numbers beside decimals, sums in other orders.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatingPoints:
+    """Where on the curve of risk and coverage the metrics are read.
+
+    Attributes
+    ----------
+    coverage : float
+        Share of answers that count, in (0, 1]: of ``risk_at_coverage``.
+    risk : float
+        Share of wrong ones among them that is accepted, in [0, 1): of ``coverage_at_risk``.
+    bins : int
+        K of CR_K, from 2.
+    """
+
+    coverage: float = 0.5
+    risk: float = 0.05
+    bins: int = 10
+
+    def __post_init__(self) -> None:
+        if not 0 < self.coverage <= 1:
+            raise ValueError(f"need a coverage above 0, up to 1, got {self.coverage!r}")
+        if not 0 <= self.risk < 1:
+            raise ValueError(f"need a risk from 0, below 1, got {self.risk!r}")
+        if self.bins < 2:
+            raise ValueError(f"need two bins or more, got {self.bins!r}")
+
+
+DEFAULT_POINTS = OperatingPoints()
+
+
+def levels(confidences: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return which threshold [N] lets each answer in first: 0 is the surest."""
+    order = np.argsort(-confidences, kind="stable")
+    steps = -np.diff(confidences[order]) >= SAME_CONFIDENCE
+    level = np.empty(len(order), dtype=np.intp)
+    level[order] = np.concatenate([[0], steps.cumsum()])
+    return level
+
+
+class Curves:
+    """Many curves of risk over coverage at once, from counts [R, G].
+
+    Of each of ``R`` samples: how many answers each of ``G`` thresholds lets in, the surest first,
+    and how many of these are wrong. A sample has an answer; a threshold may add none.
+    """
+
+    def __init__(self, counted: NDArray[np.int64], wrong: NDArray[np.int64]) -> None:
+        self.at, self.wrong_at = counted, wrong
+        self.ends, self.lost = _from_origin(counted), _from_origin(wrong)
+        self.total, self.wrong = self.ends[:, -1], self.lost[:, -1]
+        self.risk = _share(self.lost, self.ends)
+
+    def metrics(self, points: OperatingPoints) -> dict[str, NDArray[np.float64]]:
+        """Return each metric [R] that needs no stakes; NaN where undefined."""
+        area, _, excess = self.aurc()
+        return {
+            "loss": self.wrong / self.total,
+            "aurc": area,
+            "excess": excess,
+            "aurcc": (self.at * (self.risk[:, 1:] + self.risk[:, :-1])).sum(axis=1)
+            / (2 * self.total),
+            **self._orders(),
+            "cr": self._coverage_resolution(points.bins),
+            "risk_at_coverage": self._risk_at(points.coverage),
+            "coverage_at_risk": self._coverage_at(points.risk),
+        }
+
+    @property
+    def _is_mixed(self) -> NDArray[np.bool_]:
+        return (self.wrong > 0) & (self.wrong < self.total)
+
+    def aurc(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return AURC [R], in closed form the mean over all orders within ties, ideal, excess."""
+        harmonic = np.concatenate([[0.0], (1 / np.arange(1, self.total.max() + 1)).cumsum()])
+        # Of k answers down to within a tie, W + rate * (k - a) are wrong: rate, and the rest by k.
+        rest = self.lost[:, :-1] - _share(self.wrong_at, self.at) * self.ends[:, :-1]
+        passed = harmonic[self.ends]
+        loss = self.wrong / self.total
+        area = loss + (rest * np.diff(passed, axis=1)).sum(axis=1) / self.total
+        right = self.total - self.wrong
+        ideal = loss - right * (harmonic[self.total] - harmonic[right]) / self.total
+        beyond = np.where(area - ideal > _ROUNDING, area - ideal, 0.0)
+        excess = np.where(self._is_mixed, _share(beyond, loss - ideal), np.nan)
+        return area, ideal, excess
+
+    def _orders(self) -> dict[str, NDArray[np.float64]]:
+        """Return the shares of pairs of a right and a wrong answer that are in disorder."""
+        right = self.at - self.wrong_at
+        reversed_pairs = (right * self.lost[:, :-1]).sum(axis=1)
+        ties = (right * self.wrong_at).sum(axis=1)
+        pairs = self.wrong * (self.total - self.wrong)
+        auroc = np.where(self._is_mixed, 1 - _share(reversed_pairs + ties / 2, pairs), np.nan)
+        return {"rpp": reversed_pairs / self.total**2, "auroc": auroc}
+
+    def _coverage_resolution(self, bins: int) -> NDArray[np.float64]:
+        """Return CR_K."""
+        # In whole numbers: 0.3 lies in the fourth bin of ten. 1 lies in the last.
+        held = np.minimum(self.ends * bins // self.total[:, None], bins - 1)
+        return np.asarray((1 + (np.diff(held, axis=1) > 0).sum(axis=1)) / bins)
+
+    def _risk_at(self, coverage: float) -> NDArray[np.float64]:
+        """Return the risk of the surest answers, ties in random order."""
+        wanted = coverage * self.total
+        level = (self.ends[:, 1:] < wanted[:, None]).sum(axis=1)
+        rows = np.arange(len(level))
+        rate = _share(self.wrong_at[rows, level], self.at[rows, level])
+        expected = self.lost[rows, level] + rate * (wanted - self.ends[rows, level])
+        return np.asarray(expected / wanted)
+
+    def _coverage_at(self, risk: float) -> NDArray[np.float64]:
+        """Return the largest coverage whose risk is accepted."""
+        is_accepted = self.risk <= risk + _ROUNDING
+        return np.asarray(np.where(is_accepted, self.ends, 0).max(axis=1) / self.total)
+
+
+def _from_origin(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return sums [R, G + 1] of the first of ``counts`` [R, G], from 0."""
+    ends = np.zeros((len(counts), counts.shape[1] + 1), dtype=np.int64)
+    np.cumsum(counts, axis=1, out=ends[:, 1:])
+    return ends
+
+
+def _share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ``part / whole``, and 0 where there is nothing."""
+    return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(whole)), where=whole > 0))
 
 
 class GradedAnswers:

@@ -15,9 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.counts import check_count, check_margin, smallest_up_to
-from pytest_cpg.stats.enumeration import likely_counts, multinomial_chance, total_chance
 from pytest_cpg.stats.intervals import Interval, critical_value, upper_tail
-from pytest_cpg.stats.pairing import PairRates, Pairs
+from pytest_cpg.stats.pairing import (
+    PairRates,
+    Pairs,
+    likely_counts,
+    multinomial_chance,
+    total_chance,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

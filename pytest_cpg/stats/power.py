@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from functools import cache
+from typing import Any
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_bounds, agresti_caffo_power
 from pytest_cpg.stats.counts import check_arm, check_count, check_fraction, real_or_nan, smallest
@@ -60,10 +61,8 @@ def detectable_gap(
     episodes: int,
     *,
     power: float = 0.8,
-    oracle_episodes: int | None = None,
-    method: str = "agresti-caffo",
-    level: float = 0.95,
     share: float = 0.0,
+    **gate: Any,
 ) -> float | None:
     """Return the smallest gap that a gate of fixed size finds with this power, in (0, 1].
 
@@ -77,15 +76,8 @@ def detectable_gap(
     oracle = pair_rates(oracle_rate, 0.0, share=share).oracle
 
     def is_found(steps: int) -> bool:
-        return wanted <= gap_power(
-            oracle,
-            max(0.0, oracle - steps / _GAP_STEPS),
-            episodes=episodes,
-            oracle_episodes=oracle_episodes,
-            method=method,
-            level=level,
-            share=share,
-        )
+        learned = max(0.0, oracle - steps / _GAP_STEPS)
+        return wanted <= gap_power(oracle, learned, episodes=episodes, share=share, **gate)
 
     if not is_found(_GAP_STEPS):
         return None
@@ -100,10 +92,9 @@ def episodes_for_gap(
     *,
     power: float = 0.8,
     oracle_episodes: int | None = None,
-    method: str = "agresti-caffo",
-    level: float = 0.95,
     share: float = 0.0,
     limit: int = 10_000,
+    **gate: Any,
 ) -> int | None:
     """Return the fewest episodes from which on a gate of fixed size finds a gap with this power.
 
@@ -126,14 +117,9 @@ def episodes_for_gap(
         return None
 
     def is_found(n: int) -> bool:
+        more = max(n, fixed)
         return wanted <= gap_power(
-            oracle,
-            oracle - gap,
-            episodes=n,
-            oracle_episodes=max(n, fixed),
-            method=method,
-            level=level,
-            share=share,
+            oracle, oracle - gap, episodes=n, oracle_episodes=more, share=share, **gate
         )
 
     # From below, because a power takes the longer to enumerate the more episodes there are.

@@ -40,8 +40,25 @@ class Sampled(Protocol):
         ...
 
 
+class _Tested:
+    """Both one-sided p-values by one rule."""
+
+    __slots__ = ()
+
+    def p_above(self, bound: float) -> float:
+        """Return the p-value against ``bound`` or less; see `Sampled`."""
+        return self._p(bound, above=True)
+
+    def p_below(self, bound: float) -> float:
+        """Return the p-value against ``bound`` or more; see `Sampled`."""
+        return self._p(bound, above=False)
+
+    def _p(self, bound: float, *, above: bool) -> float:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(_Tested):
     """A share by Wilson's score interval (JASA 22:209-212, 1927), or by Jeffreys'.
 
     Attributes
@@ -73,14 +90,6 @@ class Share:
             method=f"{'Jeffreys' if self.is_rare else 'Wilson 1927'}, effective size",
         )
 
-    def p_above(self, bound: float) -> float:
-        """Return that of the test that the interval holds the other side of."""
-        return self._p(above=True, bound=bound)
-
-    def p_below(self, bound: float) -> float:
-        """Return that of the test that the interval holds the other side of."""
-        return self._p(above=False, bound=bound)
-
     def _wilson(self, z: float) -> tuple[float, float]:
         p, n = self.estimate, self.size
         centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
@@ -99,7 +108,7 @@ class Share:
         """The parameters of the beta distribution that Jeffreys' prior becomes."""
         return self.estimate * self.size + 0.5, (1 - self.estimate) * self.size + 0.5
 
-    def _p(self, *, above: bool, bound: float) -> float:
+    def _p(self, bound: float, *, above: bool) -> float:
         if self.is_rare:
             from scipy.special import betainc, ndtri
 
@@ -112,7 +121,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scaled:
+class Scaled(_Tested):
     """A quantity in [low, high] that is about Student's on some scale, by its standard error.
 
     The scale is ``"plain"``; ``"log"``, of quantities above 0; or ``"logit"``, of those in (0, 1).
@@ -137,16 +146,9 @@ class Scaled:
             method=f"bootstrap error, Student's t on the {self.scale} scale",
         )
 
-    def p_above(self, bound: float) -> float:
-        """Return Student's p-value on the scale."""
-        return self._p(self._to(self.estimate) - self._to(bound))
-
-    def p_below(self, bound: float) -> float:
-        """Return Student's p-value on the scale."""
-        return self._p(self._to(bound) - self._to(self.estimate))
-
-    def _p(self, lead: float) -> float:
-        return _tail(_ratio(lead, self._scaled_error), self.freedom)
+    def _p(self, bound: float, *, above: bool) -> float:
+        lead = self._to(self.estimate) - self._to(bound)
+        return _tail(_ratio(lead if above else -lead, self._scaled_error), self.freedom)
 
     @property
     def _scaled_error(self) -> float:
@@ -169,7 +171,7 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adjusted:
+class Adjusted(_Tested):
     """A change of a share by an adjusted Wald interval about a centre nearer to 0, in [-1, 1]."""
 
     estimate: float
@@ -188,17 +190,13 @@ class Adjusted:
             method="Bonett-Price 2012, effective size",
         )
 
-    def p_above(self, bound: float) -> float:
-        """Return the normal p-value, or Student's."""
-        return _tail((self.centre - bound) / self.error, self.freedom)
-
-    def p_below(self, bound: float) -> float:
-        """Return the normal p-value, or Student's."""
-        return _tail((bound - self.centre) / self.error, self.freedom)
+    def _p(self, bound: float, *, above: bool) -> float:
+        lead = self.centre - bound if above else bound - self.centre
+        return _tail(lead / self.error, self.freedom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Percentile:
+class Percentile(_Tested):
     """A quantity by the percentiles of its resamples (Efron and Tibshirani 1993, chapter 13).
 
     Attributes
@@ -230,15 +228,9 @@ class Percentile:
             method="percentile bootstrap",
         )
 
-    def p_above(self, bound: float) -> float:
-        """Return the share of resamples, the sample among them, that are not above."""
-        return self._share(self.resamples <= bound)
-
-    def p_below(self, bound: float) -> float:
-        """Return the share of resamples, the sample among them, that are not below."""
-        return self._share(self.resamples >= bound)
-
-    def _share(self, contrary: NDArray[np.bool_]) -> float:
+    def _p(self, bound: float, *, above: bool) -> float:
+        """Return the share of resamples, the sample among them, that are not beyond."""
+        contrary = self.resamples <= bound if above else self.resamples >= bound
         return (1 + int(contrary.sum())) / (1 + len(contrary))
 
 

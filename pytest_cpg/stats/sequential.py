@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
 from pytest_cpg.stats.counts import check_count, check_margin, real_or_nan, smallest_from
-from pytest_cpg.stats.enumeration import shares_of_disagreement
 from pytest_cpg.stats.intervals import Interval, critical_value
 from pytest_cpg.stats.paired import PairedMethod
-from pytest_cpg.stats.pairing import Pairs
+from pytest_cpg.stats.pairing import Pairs, shares_of_disagreement
 from pytest_cpg.stats.tango import TANGO
 
 FloatArray: TypeAlias = NDArray[np.float64]

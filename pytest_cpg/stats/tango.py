@@ -17,10 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.counts import check_count, check_margin, smallest_from
-from pytest_cpg.stats.enumeration import farthest_count, multinomial_chance, shares_of_disagreement
 from pytest_cpg.stats.intervals import Interval, as_floats, critical_value, exceeds
 from pytest_cpg.stats.paired import PairedMethod, fewest_wins
-from pytest_cpg.stats.pairing import Pairs
+from pytest_cpg.stats.pairing import (
+    Pairs,
+    farthest_count,
+    multinomial_chance,
+    shares_of_disagreement,
+)
 
 
 def _bounds(wins: int, losses: int, pairs: int, *, z: float) -> tuple[float, float]:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import Verdict, agresti_caffo_interval
-from pytest_cpg.stats.enumeration import multinomial_chance
 from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.pairing import Pairs
+from pytest_cpg.stats.pairing import Pairs, multinomial_chance
 from pytest_cpg.stats.power import gap_power
 from pytest_cpg.stats.tango import TANGO, margin_interval
 from pytest_cpg.stats.verdicts import weigh_gap

@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_above
-from pytest_cpg.stats.enumeration import joint_chance, likely_counts, multinomial_chance
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
-from pytest_cpg.stats.pairing import Pairs, pair_rates
+from pytest_cpg.stats.pairing import (
+    Pairs,
+    joint_chance,
+    likely_counts,
+    multinomial_chance,
+    pair_rates,
+)
 from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
 
 pytestmark = pytest.mark.slow

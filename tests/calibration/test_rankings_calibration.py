@@ -6,8 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
-from pytest_cpg.stats.rankings import rank_models
+from pytest_cpg.stats.rankings import kendall_interval, rank_models, spearman_interval
 
 pytestmark = pytest.mark.slow
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.returns import fieller_return_interval, paired_mean_interval
-from pytest_cpg.stats.unseen import mean_p_value
+from pytest_cpg.stats.returns import fieller_return_interval, mean_p_value, paired_mean_interval
 
 pytestmark = pytest.mark.slow
 

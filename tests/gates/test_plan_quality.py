@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_cpg.gates.plan_quality import Edits, ShortOfErrorWarning, agents, cfsim, kind, score
 from pytest_cpg.gates.plan_quality.formulas import PlanScore, are_flat, bounded
-from pytest_cpg.stats.unseen import mean_interval
+from pytest_cpg.stats.returns import mean_interval
 
 VALUES = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
 NEIGHBOURS = st.lists(VALUES, min_size=2, max_size=30).filter(lambda known: len(set(known)) > 1)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.calibration import reliability
 from pytest_cpg.stats.graded_answers import GradedAnswers
+from pytest_cpg.stats.risk_coverage import reliability
 
 
 def table(n=300, *, levels=None, power=1.0, seed=0):

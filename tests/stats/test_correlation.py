@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.correlation import kendall_interval, spearman_interval
+from pytest_cpg.stats.rankings import kendall_interval, spearman_interval
 
 METHODS = [spearman_interval, kendall_interval]
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.enumeration import joint_chance, likely_counts, multinomial_chance
-from pytest_cpg.stats.pairing import pair_rates
+from pytest_cpg.stats.pairing import joint_chance, likely_counts, multinomial_chance, pair_rates
 
 # Of rates nearer to 0 the binomial distribution of scipy overflows.
 rates = st.one_of(st.just(0.0), st.floats(1e-6, 1))

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.enumeration import shares_of_disagreement
+from pytest_cpg.stats.pairing import shares_of_disagreement
 from pytest_cpg.stats.sequential import log_chances, pair_chances, paired_paths, weighted_paths
 
 

@@ -6,8 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.coverage_curves import OperatingPoints
-from pytest_cpg.stats.graded_answers import GradedAnswers
+from pytest_cpg.stats.graded_answers import GradedAnswers, OperatingPoints
 from pytest_cpg.stats.risk_coverage import (
     ANSWER_METRICS,
     answer_metrics,

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.returns import paired_mean_interval
-from pytest_cpg.stats.unseen import mean_interval, mean_p_value, share_below
+from pytest_cpg.stats.returns import mean_interval, mean_p_value, paired_mean_interval, share_below
 
 SCORES = st.lists(st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 6)), min_size=2)
 LEVELS = st.floats(0.5, 0.999)

@@ -42,8 +42,7 @@ from pytest_cpg.gates.plan_quality.result import (
 from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.intervals import student_critical_value
-from pytest_cpg.stats.returns import paired_mean_interval
-from pytest_cpg.stats.unseen import mean_p_value
+from pytest_cpg.stats.returns import mean_p_value, paired_mean_interval
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 from pytest_cpg.world_models import AA_MODEL
 

@@ -8,7 +8,7 @@ from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.plan_quality.search import Search
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.unseen import mean_interval
+from pytest_cpg.stats.returns import mean_interval
 
 FEWEST_EPISODES = 2
 """The fewest that have an interval."""

@@ -10,7 +10,7 @@ import numpy as np
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.gates.policy_comparison.grading import Criteria, Grades
 from pytest_cpg.stats import GradedAnswers, Interval
-from pytest_cpg.stats.coverage_curves import levels
+from pytest_cpg.stats.graded_answers import levels
 
 _OUTCOMES = re.compile("[01]+")
 FEWEST_ERRORS = 10

@@ -1,4 +1,4 @@
-"""Tree searches: beam over a finite action set, and greedy.
+"""Searches that look at each plan once: random ones, a beam of all, one step ahead; and chance.
 
 A plan is always imagined from where the episode is, never from an imagined latent: only then is the
 oracle exact (see `Task.rollout`).
@@ -30,6 +30,50 @@ from pytest_cpg.planners.search import (
     check_settings,
     score_plans,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomShooting(Search):
+    """Uniform random plans, the best one executed up to its earliest best step.
+
+    Defaults are of the published acrobot-swingup experiment (50 candidates of 15 steps).
+
+    Attributes
+    ----------
+    candidates : int
+        Plans imagined per decision, ``K``.
+    ties : "earliest" or "published"
+        See `cut_at_best`.
+    """
+
+    candidates: int = 50
+    horizon: int = 15
+    ties: Ties = "earliest"
+    name: ClassVar[str] = "random-shooting"
+
+    def plan(
+        self, world_model: PlanningModel, latents: FloatArray, rngs: Rngs, remaining: IntArray
+    ) -> Plans:
+        """Plan for ``N`` episodes; see `Planner.plan`."""
+        plans = world_model.actions.sample(rngs, (self.candidates, self.horizon))
+        scores = score_plans(world_model, latents, plans)
+        return cheapest(plans, *Choice.of(self).rate(scores, remaining))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance(Search):
+    """Uniform random actions, ``horizon`` of them at a time; the world model is never asked."""
+
+    horizon: int = 25
+    name: ClassVar[str] = "chance"
+
+    def plan(
+        self, world_model: PlanningModel, latents: FloatArray, rngs: Rngs, remaining: IntArray
+    ) -> Plans:
+        """Draw actions for ``N`` episodes; see `Planner.plan`."""
+        del latents
+        actions = world_model.actions.sample(rngs, (self.horizon,))
+        return Plans(actions, np.minimum(remaining, self.horizon))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
