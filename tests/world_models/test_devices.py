@@ -10,7 +10,8 @@ from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.planners import tdmpc2
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import TDMPC2, bind, inference
-from pytest_cpg.world_models.binding import acting, binding, latent, tensors, tiling
+from pytest_cpg.world_models.binding import binding, latent, tensors, tiling
+from pytest_cpg.world_models.binding import bound as bound_models
 from pytest_cpg.world_models.binding.tensors import rollout_there
 from pytest_cpg.world_models.binding.tiling import TILE, TILE_ELSEWHERE, tile_of, tiled
 
@@ -195,7 +196,7 @@ def test_a_plan_of_tdmpc2_on_a_device_takes_one_journey_for_each_iteration(monke
     with inference(model):
         bound = bind(model, task, **probe)
         expected = planned(bound, 3)
-        for module in (latent, tiling, acting):
+        for module in (latent, tiling, bound_models):
             monkeypatch.setattr(module, "is_elsewhere", lambda learned: True)
         monkeypatch.setattr(tiling, "TILE_ELSEWHERE", 32)
         bound = bind(model, task, **probe)

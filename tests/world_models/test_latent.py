@@ -8,8 +8,7 @@ from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.world_models import bind
-from pytest_cpg.world_models.binding.tile_sizes import Sizes
-from pytest_cpg.world_models.binding.tiling import TILE
+from pytest_cpg.world_models.binding.tiling import TILE, Sizes
 
 TASK = Slider()
 STARTS = sample_starts(TASK, 30, seed=1)

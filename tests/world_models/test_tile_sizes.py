@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import bind
-from pytest_cpg.world_models.binding.tile_sizes import Sizes, together
-from pytest_cpg.world_models.binding.tiling import TILE, tiled
+from pytest_cpg.world_models.binding.tiling import TILE, Sizes, tiled, together
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 2))
 

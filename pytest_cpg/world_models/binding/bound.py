@@ -3,49 +3,146 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, FloatArray, IntArray, Planner
-from pytest_cpg.world_models.binding.acting import Acting
-from pytest_cpg.world_models.binding.conventions import ArrayFunction
+from pytest_cpg.contracts import ActionSpace, FloatArray, IntArray, Planner, Task
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import score_states
+from pytest_cpg.contracts.world_model import Policy
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.rating import Rating, behind, by_rows
+from pytest_cpg.world_models.binding.tiling import method_of, tile_of
+from pytest_cpg.world_models.binding.torch_state import is_elsewhere
+
+# Rows of a policy's call on a processor: a planner asks for a few plans of each episode, and step
+# by step.
+_TILE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class OracleDynamics:
+    """The true dynamics of a task: the value of the fixture `oracle_dynamics`.
+
+    Its latents are full simulator states, so that nothing has to be reconstructed from
+    observations and every imagined step is bit for bit what the environment would do.
+    """
+
+    task: Task
+
+    def __call__(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, A] to next states [B, S]."""
+        return self.task.step(states, actions)
+
+    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, H, A] to the states after each action [B, H, S]."""
+        return self.task.rollout(states, actions)
+
+    def score(self, states: FloatArray) -> FloatArray:
+        """Rate states [..., S] by distance to the goal [...]; lower is better.
+
+        A diverged state rates as plus infinity: the plan that led there is only never chosen.
+        """
+        scores = score_states(self.task, states).astype(np.float64)
+        return np.where(np.isnan(scores), np.inf, scores)
+
+
+class Acting(NamedTuple):
+    """A model's policy, and one step of its dynamics to follow it by, in the model's own latents.
+
+    Both are checked when they are first asked: most planners ask neither.
+    """
+
+    actions: ActionSpace
+    is_noisy: bool
+    # Maps latents [B, Z] and noise [B, A] to actions [B, A].
+    act: ArrayFunction
+    # Maps latents [B, Z] and actions [B, A] to those after them [B, Z].
+    step: ArrayFunction
+
+    def chosen(self, own: FloatArray, noise: FloatArray) -> FloatArray:
+        """Return the possible actions [B, A] nearest to what the policy does in latents [B, Z]."""
+        return self.actions.nearest(self.act(own, noise))
+
+    def followed(self, own: FloatArray, noise: FloatArray) -> FloatArray:
+        """Return what the policy does from latents [B, Z] on, with noise [B, H, A]: [B, H, A]."""
+        plans = np.empty(noise.shape)
+        for step in range(noise.shape[1]):
+            if step:
+                own = self.step(own, plans[:, step - 1])
+            plans[:, step] = self.chosen(own, noise[:, step])
+        return plans
+
+
+def acting_of(
+    learned: Any, task: Task, latents: FloatArray, actions: FloatArray, noise_size: int
+) -> Acting | None:
+    """Return how a model's policy is followed, checked on these rows; None of one without."""
+    if not has(learned, Policy):
+        return None
+    size, is_noisy = task.actions.size, binds(learned.policy, 1) is False
+    rows = tile_of(learned) if is_elsewhere(learned) else _TILE
+    names = f", noise [B, {size}]" if is_noisy else ""
+
+    @cache
+    def act() -> ArrayFunction:
+        drawn = [np.random.default_rng(0).standard_normal(actions.shape)] if is_noisy else []
+        return method_of(
+            learned,
+            "policy",
+            latents,
+            *drawn,
+            shape=lambda given, *_: (len(given), size),
+            promise=f"policy(latents [B, Z]{names}) -> actions [B, {size}]",
+            rows=rows,
+        )
+
+    # What is most likely is what a stochastic model imagines of the noise 0.
+    def still(count: int) -> list[FloatArray]:
+        return [np.zeros((count, 1, noise_size))] if noise_size else []
+
+    @cache
+    def rollout() -> ArrayFunction:
+        return method_of(
+            learned,
+            "rollout",
+            latents,
+            actions[:, None],
+            *still(len(latents)),
+            shape=lambda given, *_: (len(given), 1, given.shape[1]),
+            promise="rollout(latents [B, Z], actions [B, 1, A]) -> latents [B, 1, Z]",
+            rows=rows,
+        )
+
+    return Acting(
+        actions=task.actions,
+        is_noisy=is_noisy,
+        act=lambda own, noise: act()(own, *[noise] * is_noisy),
+        step=lambda own, actions: rollout()(own, actions[:, None], *still(len(own)))[:, 0],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentModel:
-    """The functions of a model in its own latents, in tiles; states are the simulator's.
+    """The functions of a model in its own latents, in tiles; states are the simulator's."""
 
-    Attributes
-    ----------
-    encode : callable
-        Maps states [B, S] to latents [B, Z].
-    update : callable or None
-        Maps latents [B, Z], the actions [B, A] executed there and the states [B, S] they led to,
-        to latents [B, Z].
-    rollout : callable
-        Maps latents [B, Z], actions [B, H, A] and, for a stochastic model, noise to [B, H, Z].
-    observe : callable or None
-        Maps the planner's latents [..., Z] to observations [..., O].
-    acting : Acting or None
-        What it would do itself.
-    journey : callable or None
-        Does what `rollout` and the rating do, at once: maps the planner's latents [B, Z], actions
-        and noise to the planner's latents [B, H, Z].
-    whole : callable or None
-        Does what `rollout` and the rating of a plan's end do, at once; see `BoundModel.costs`.
-    rows : int
-        So many are imagined and rated before the next ones, while they are in the cache; 0 for all.
-    """
-
+    # Maps states [B, S] to latents [B, Z].
     encode: ArrayFunction
+    # Maps latents [B, Z], the actions [B, A] executed there and the states [B, S] they led to.
     update: ArrayFunction | None
+    # Maps latents [B, Z], actions [B, H, A] and, for a stochastic model, noise to [B, H, Z].
     rollout: ArrayFunction
     rating: Rating
+    # Maps the planner's latents [..., Z] to observations [..., O].
     observe: ArrayFunction | None
+    # Does what `rollout` and the rating do, at once, from the planner's latents to such latents.
     journey: ArrayFunction | None = None
+    # Does what `rollout` and the rating of a plan's end do, at once; see `BoundModel.costs`.
     whole: ArrayFunction | None = None
+    # So many are imagined and rated before the next ones, while they are in the cache; 0 for all.
     rows: int = 0
     acting: Acting | None = None
 
@@ -66,16 +163,12 @@ class BoundModel:
         Rates latents [B, H, Z] by distance to the goal [B, H], float64; lower is better.
     costs : callable or None
         Maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to the scores [N, K] of the
-        last of so many steps, without rating more than they need, or to the model's own costs. None
-        for a world that rates any step by itself.
-    has_own_cost : bool
-        Whether these are the model's own, of whole plans.
-    rates_steps : bool
-        Whether `score` can be asked; else there is a cost of its own.
+        last of so many steps, or to the model's own costs. None for a world that rates any step.
+    has_own_cost, rates_steps : bool
+        Whether costs are the model's own, of whole plans; whether `score` can be asked.
     update : callable or None
-        Carries latents across a real step: maps latents [B, Z], the actions [B, A] that were
-        executed and the simulator states [B, S] they led to, to latents [B, Z]. None for a model
-        without memory.
+        Maps latents [B, Z], the actions [B, A] executed there and the simulator states [B, S] they
+        led to, to latents [B, Z]. None for a model without memory.
     observe : callable or None
         Maps latents [..., Z] to observations [..., O].
     swapped : tuple of str
@@ -84,25 +177,22 @@ class BoundModel:
     seconds_per_row : float or None
         Measured cost of one row and step of a model that takes one row at a time, else None.
     ignores_action : bool
-        Different actions gave identical predictions wherever it was asked, although the task does
-        react to them; set by whoever asked.
+        Whether predictions never depend on actions though the task does; set by whoever asked.
     noise_size : int
         Normal numbers that a model draws in each imagined step; 0 for a deterministic one.
+    may_diverge : bool
+        Whether states may be NaN without anything being wrong, as the true dynamics' may.
+    notes : tuple of str
+        What a reader of its verdict should know, a clause each.
     planner : Planner or None
         The model's own, which plans in place of the gate's.
     witness : BoundModel or None
         The true dynamics, as this model sees and rates them: latents are simulator states with the
         model's own behind them. None for the truth itself, and where it rates plans alone. That of
         a witness with memory is the same without, which encodes every observation anew.
-    notes : tuple of str
-        What a reader of its verdict should know, a clause each.
-    may_diverge : bool
-        Its states may be NaN without anything being wrong with a model, as the true dynamics' are.
     policy_plans : callable or None
-        Maps latents [B, Z] and standard normal noise [B, H, A] to what the model would do itself
-        [B, H, A].
-    has_noisy_policy : bool
-        Whether the noise changes that.
+        Maps latents [B, Z] and standard normal noise [B, H, A], which counts where
+        ``has_noisy_policy``, to what the model would do itself [B, H, A].
     gradient : PlanGradient or None
         How its plans are differentiated, where that can be asked for.
     """

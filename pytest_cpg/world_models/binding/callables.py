@@ -56,17 +56,11 @@ _INNER_ROUNDING = 1e-6
 
 
 class BatchedDynamics(NamedTuple):
-    """A dynamics function as the product calls it, whatever the user wrote.
+    """A dynamics function as the product calls it, whatever the user wrote."""
 
-    Attributes
-    ----------
-    step : callable
-        Maps float64 observations [B, O] and actions [B, A] to next observations [B, O].
-    seconds_per_row : float or None
-        Measured cost of one row when the function is called in a loop; None when it is batched.
-    """
-
+    # Maps float64 observations [B, O] and actions [B, A] to next observations [B, O].
     step: ArrayFunction
+    # Measured cost of one row when the function is called in a loop; None when it is batched.
     seconds_per_row: float | None
 
 
@@ -75,14 +69,8 @@ def adapt(
 ) -> ArrayFunction:
     """Return a batched user function as one from float64 arrays to float64 arrays.
 
-    Raises WorldModelError when it fails on the probe; chained from the function's own exceptions.
-
-    Parameters
-    ----------
-    shape : callable
-        Maps the arguments to the shape that must come back; checked on every call.
-    promise : str
-        What the function should be, for the message of a refusal.
+    Raises WorldModelError, naming its ``promise``, when it fails on the probe. The ``shape`` that
+    must come back for the arguments is checked on every call.
     """
     call, result = first_that_works(
         ((convention.label, convention.checked(shape)) for convention in conventions(function)),
@@ -110,12 +98,8 @@ def adapt_dynamics(
 ) -> BatchedDynamics:
     """Return a user's dynamics as a batched one; see the table at the top of this module.
 
-    Raises WorldModelError when it works in no form, or its form cannot be told.
-
-    Parameters
-    ----------
-    observations, actions : array [P, O], array [P, A]
-        Rows to verify with, as different from each other as they can be.
+    Raises WorldModelError when it works in no form, or its form cannot be told by these rows [P, O]
+    and [P, A]: let them be as different from each other as they can be.
     """
     needed = max(_ROWS, observations.shape[1] + 1, actions.shape[1] + 1)
     cycle = np.arange(needed) % len(observations)
@@ -133,8 +117,8 @@ def adapt_dynamics(
             _check_repeats(function, rows, _attempt_each(call, probe, probe.compared))
             return _loop(call, probe)
         alone = shapes(*(array[0] for array in probe))
-        failures.append(rows.of(f"one row as {convention.label} {alone}"))
-        failures.append(batch.of(f"a batch as {convention.label} {shapes(*probe)}"))
+        failures.append(rows._replace(call=f"one row as {convention.label} {alone}"))
+        failures.append(batch._replace(call=f"a batch as {convention.label} {shapes(*probe)}"))
         if batch.answered:
             break
     _check_inputs(function)
@@ -188,12 +172,8 @@ def agree(
 ) -> bool:
     """Say whether two results [..., Z] are equal but for rounding.
 
-    Parameters
-    ----------
-    inputs : float
-        Largest number they were made from; below one, what counts as rounding shrinks with it.
-    tolerance : float
-        Difference that is mere rounding, relative to a column's largest number.
+    That is relative to a column's largest number, and shrinks with the largest of the ``inputs``
+    that they were made from where it is below one.
     """
     finite = np.where(np.isfinite(left), np.abs(left), 0.0)
     bound = tolerance * finite.reshape(-1, left.shape[-1]).max(axis=0)
@@ -240,7 +220,12 @@ def _verify(
     if isinstance(rows, Failure):
         if same(ones):
             return True
-        raise _mixing(function, ones)
+        raise refusal(
+            f"{describe(function)} predicts a row of a batch otherwise than the same row in a "
+            f"batch of one. A prediction must depend on its own row alone: put a batch norm into "
+            f"eval mode, and normalise by constants",
+            [ones._replace(call="a batch of one")] if isinstance(ones, Failure) else [],
+        )
     if same(ones):
         raise WorldModelError(
             f"{describe(function)} predicts one thing for a row alone {shapes(probe[0][0])} and "
@@ -249,17 +234,6 @@ def _verify(
             f"`assert observations.ndim == 2`."
         )
     return False
-
-
-def _mixing(function: Callable[..., Any], ones: FloatArray | Failure) -> WorldModelError:
-    """Return the error for a batch whose rows are not predicted one by one."""
-    failures = [ones.of("a batch of one")] if isinstance(ones, Failure) else []
-    return refusal(
-        f"{describe(function)} predicts a row of a batch otherwise than the same row in a batch of "
-        f"one. A prediction must depend on its own row alone: put a batch norm into eval mode, and "
-        f"normalise by constants",
-        failures,
-    )
 
 
 def _attempt_each(

@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -44,19 +43,18 @@ ShapeRule: TypeAlias = Callable[..., tuple[int | None, ...]]
 TOLERANCE = 1e-5
 
 
-@dataclass(frozen=True, slots=True)
-class Convention:
-    """One way to call a function.
+class Sender(NamedTuple):
+    """One way to hand a float64 array to a function, which may write to what it is given."""
 
-    Attributes
-    ----------
-    label : str
-        What the function is given, as printed in errors.
-    call : callable
-        Maps float64 arrays to a float64 array that nobody else holds.
-    tolerance : float
-        Difference between batch sizes that is mere rounding, relative to a column's largest number.
-    """
+    # What the function is given, as printed in errors.
+    label: str
+    send: Callable[[FloatArray], Any]
+    # Difference between batch sizes that is mere rounding, relative to a column's largest number.
+    tolerance: float = TOLERANCE
+
+
+class Convention(NamedTuple):
+    """One way to call a function: from float64 arrays to one that nobody else holds."""
 
     label: str
     call: ArrayFunction
@@ -81,13 +79,7 @@ class Convention:
 
 
 class Accustomed:
-    """A function that brings the ways to call it.
-
-    Parameters
-    ----------
-    ways : sequence of Convention
-        Best first.
-    """
+    """A function that brings the ways to call it, best first."""
 
     def __init__(self, function: Callable[..., Any], name: str, ways: Sequence[Convention]) -> None:
         self.ways = list(ways)
@@ -100,9 +92,8 @@ class Accustomed:
         return self.ways[0].call(*arrays)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a call was of no use."""
+class Failure(NamedTuple):
+    """Why a call was of no use, and which call it was."""
 
     reason: str
     error: Exception
@@ -112,26 +103,6 @@ class Failure:
     def answered(self) -> bool:
         """Whether the function took what it was given, and only gave the wrong thing back."""
         return isinstance(self.error, WorldModelError)
-
-    def of(self, call: str) -> Failure:
-        """Return the same failure, saying which call it was."""
-        return replace(self, call=call)
-
-
-class Sender(NamedTuple):
-    """One way to hand an array to a function.
-
-    Attributes
-    ----------
-    label : str
-        What the function is given, as printed in errors.
-    send : callable
-        Maps a float64 array to it; the function may write to what it is given.
-    """
-
-    label: str
-    send: Callable[[FloatArray], Any]
-    tolerance: float = TOLERANCE
 
 
 def senders(function: Callable[..., Any]) -> list[Sender]:
@@ -150,7 +121,14 @@ def conventions(function: Callable[..., Any]) -> list[Convention]:
     if isinstance(function, Accustomed):
         return function.ways
     multiple = batch_multiple(function)
-    return [_convention(function, sender, multiple) for sender in senders(function)]
+
+    def convention(sender: Sender) -> Convention:
+        def call(*arrays: FloatArray) -> FloatArray:
+            return floats(function(*map(sender.send, arrays)))
+
+        return Convention(sender.label, in_multiples(call, multiple), sender.tolerance)
+
+    return [convention(sender) for sender in senders(function)]
 
 
 def batch_multiple(function: object) -> int:
@@ -171,7 +149,7 @@ def batch_multiple(function: object) -> int:
 def is_jax(function: Callable[..., Any], *arrays: FloatArray) -> bool:
     """Say whether a function gives an array of JAX for these numpy arrays."""
     jax = sys.modules.get("jax")
-    return jax is not None and isinstance(attempt(function, *map(_copied, arrays)), jax.Array)
+    return jax is not None and isinstance(attempt(function, *map(np.array, arrays)), jax.Array)
 
 
 def attempt(call: Callable[..., R], *arrays: Any) -> R | Failure:
@@ -225,17 +203,11 @@ def refusal(what: str, failures: Sequence[Failure]) -> WorldModelError:
 
 
 def unusable(function: object, called: str, failures: Sequence[Failure]) -> WorldModelError:
-    """Return the error for a function that was called in every way, and why it is of no use.
-
-    Parameters
-    ----------
-    called : str
-        How it is called, and what it has to return.
-    """
+    """Return the error for a function that was ``called`` in every way, and is of no use."""
     last = failures[-1]
     # A reason that holds for every call is said once, and to what an answer came does not matter.
     if all(failure.reason == last.reason for failure in failures):
-        failures = [] if last.answered else [replace(failure, reason="") for failure in failures]
+        failures = [] if last.answered else [f._replace(reason="") for f in failures]
     what = f"{describe(function)} is not usable: {last.reason}.\nIt is called as {called}"
     return refusal(what, failures)
 
@@ -243,17 +215,14 @@ def unusable(function: object, called: str, failures: Sequence[Failure]) -> Worl
 def first_that_works(
     ways: Iterable[tuple[str, Callable[..., R]]], *probe: Any, of: object, promise: str
 ) -> tuple[Callable[..., R], R]:
-    """Return the first call that works, and what came of the probe; or raise `unusable`.
-
-    Each way is what is handed over, as printed in errors, and the call.
-    """
+    """Return the first call that works, and what came of the probe; or raise `unusable`."""
     failures = []
     for label, call in ways:
         result = attempt(call, *probe)
         if not isinstance(result, Failure):
             return call, result
         arrays = [part for part in probe if isinstance(part, np.ndarray)]
-        failures.append(result.of(f"{label} {shapes(*arrays)}"))
+        failures.append(result._replace(call=f"{label} {shapes(*arrays)}"))
         if result.answered:
             break
     raise unusable(of, promise, failures)
@@ -282,14 +251,21 @@ def shapes(*arrays: FloatArray) -> str:
     return " and ".join(str(list(array.shape)) for array in arrays)
 
 
+def array_of_tensor(value: object) -> NDArray[Any] | None:
+    """Return the numbers of a tensor; None for what is none."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    tensor = value.detach().cpu()
+    # numpy has no bfloat16; float32 holds each of its numbers exactly.
+    numbers: NDArray[Any] = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return numbers
+
+
 def floats(result: object) -> FloatArray:
     """Return what a function gave as a float64 array of our own."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(result, torch.Tensor):
-        tensor = result.detach().cpu()
-        # numpy has no bfloat16; float32 holds each of its numbers exactly.
-        values = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-    else:
+    values = array_of_tensor(result)
+    if values is None:
         if isinstance(result, tuple) and any(np.ndim(part) for part in result[:1]):
             raise WorldModelError(
                 f"a tuple of {len(result)} came back, and one array is needed. Return the mean: "
@@ -314,24 +290,14 @@ def floats(result: object) -> FloatArray:
                 f"a {type(result).__name__} came back that is no array ({error}); return one array"
             ) from error
     if values.dtype.kind not in "fiu":
-        raise WorldModelError(f"{_named(result, values)} came back; return floats")
+        what = "None" if result is None else f"a {type(result).__name__}"
+        if values.shape or hasattr(result, "dtype"):
+            what = f"an array of {'texts' if values.dtype.kind in 'US' else values.dtype.name}"
+        raise WorldModelError(f"{what} came back; return floats")
     return np.array(values, dtype=np.float64)
 
 
-def _named(result: object, values: NDArray[Any]) -> str:
-    """Return what came back in place of numbers."""
-    if result is None:
-        return "None"
-    if values.shape or hasattr(result, "dtype"):
-        return "an array of " + ("texts" if values.dtype.kind in "US" else values.dtype.name)
-    return f"a {type(result).__name__}"
-
-
-def _copied(array: FloatArray) -> FloatArray:
-    return np.array(array, dtype=np.float64, order="C")
-
-
-ARRAYS = Sender("float64 arrays", _copied)
+ARRAYS = Sender("float64 arrays", partial(np.array, dtype=np.float64, order="C"))
 
 
 def tensors_of(dtype: Any, device: Any) -> Sender:
@@ -341,13 +307,6 @@ def tensors_of(dtype: Any, device: Any) -> Sender:
     # Memory of torch's own is aligned, numpy's need not be, and kernels may round accordingly.
     send = partial(torch.tensor, dtype=dtype, device=device)
     return Sender(label, send, max(TOLERANCE, 8 * torch.finfo(dtype).eps))
-
-
-def _convention(function: Callable[..., Any], sender: Sender, multiple: int) -> Convention:
-    def call(*arrays: FloatArray) -> FloatArray:
-        return floats(function(*map(sender.send, arrays)))
-
-    return Convention(sender.label, in_multiples(call, multiple), sender.tolerance)
 
 
 def in_multiples(call: ArrayFunction, multiple: int) -> ArrayFunction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class PlanGradient:
         swapped: tuple[str, ...],
     ) -> None:
         self._learned, self._task, self._rate, self._swapped = learned, task, rate, swapped
+        self._is_own = "score" in swapped or "reward" in swapped
         plans = [np.roll(actions, -step, axis=0) for step in range(_HORIZON)]
         self._probe = latents, np.stack(plans, axis=1)
 
@@ -60,91 +61,92 @@ class PlanGradient:
 
         They are those of the scores' sum by weights. None where the model has none.
         """
-        torch = sys.modules.get("torch")
-        if torch is None:
+        if "torch" not in sys.modules:
             return None
+        ways: list[Callable[..., Any]] = []
+        if has(self._learned, Rollout):
+            ways.append(self._learned.rollout)
+        if callable(self._learned):
+            ways.append(self._step_by_step)
         with inference(self._learned):
             expected = self._rate(*self._probe)
-            weights = np.ones(expected.shape)
-            for imagine in _ways(torch, self._learned):
-                path = _Path(torch, self._learned, self._task, imagine, self._swapped)
-                scores = attempt(lambda *probe, path=path: path.scores(*probe), *self._probe)
+            for imagine in ways:
+                scores = attempt(partial(self._scores, imagine), *self._probe)
                 if isinstance(scores, Failure) or scores.shape != expected.shape:
                     continue
                 if not agree(scores.reshape(-1, 1), expected.reshape(-1, 1), tolerance=1e-4):
                     continue
-                if not isinstance(attempt(path.gradients, *self._probe, weights), Failure):
-                    return tiled(path.gradients)
+                gradients = partial(self._gradients, imagine)
+                weights = np.ones(expected.shape)
+                if not isinstance(attempt(gradients, *self._probe, weights), Failure):
+                    return tiled(gradients)
         return None
 
+    def _step_by_step(self, latents: Any, plans: Any) -> Any:
+        reached = []
+        for actions in plans.unbind(1):
+            latents = self._learned(latents, actions)
+            reached.append(latents)
+        return sys.modules["torch"].stack(reached, 1)
 
-class _Path:
-    """From actions to scores through torch, and back."""
-
-    def __init__(
-        self,
-        torch: Any,
-        learned: Any,
-        task: Task,
-        imagine: Callable[..., Any],
-        swapped: tuple[str, ...],
-    ) -> None:
-        self._torch, self._learned, self._task, self._imagine = torch, learned, task, imagine
-        self._swapped = swapped
-        self._is_own = "score" in swapped or "reward" in swapped
-
-    def scores(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+    def _scores(
+        self, imagine: Callable[..., Any], latents: FloatArray, actions: FloatArray
+    ) -> FloatArray:
         """Rate plans as the arm does, [B, H]."""
-        _, reached = self._forward(latents, actions)
+        _, reached = self._forward(imagine, latents, actions)
         values = np.asarray(reached.detach().cpu().double().numpy())
         return values if self._is_own else self._task_scores(values)
 
-    def gradients(
-        self, latents: FloatArray, actions: FloatArray, weights: FloatArray
+    def _gradients(
+        self,
+        imagine: Callable[..., Any],
+        latents: FloatArray,
+        actions: FloatArray,
+        weights: FloatArray,
     ) -> FloatArray:
-        """Return the gradient [B, H, A] of the scores' sum by weights [B, H]."""
-        plans, reached = self._forward(latents, actions)
+        torch = sys.modules["torch"]
+        plans, reached = self._forward(imagine, latents, actions)
         if not self._is_own:
             observed = np.asarray(reached.detach().cpu().double().numpy())
             weights = weights[..., None] * self._score_slopes(observed)
-        with self._torch.inference_mode(mode=False), self._torch.enable_grad():
-            upstream = self._torch.tensor(weights, dtype=reached.dtype, device=reached.device)
-            (gradient,) = self._torch.autograd.grad(reached, plans, upstream)
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            upstream = torch.tensor(weights, dtype=reached.dtype, device=reached.device)
+            (gradient,) = torch.autograd.grad(reached, plans, upstream)
         # A kink where nothing is differentiable, such as a root at 0, says nothing of the way.
         slopes = np.asarray(gradient.cpu().double().numpy())
         return np.where(np.isfinite(slopes), slopes, 0.0)
 
-    def _forward(self, latents: FloatArray, actions: FloatArray) -> tuple[Any, Any]:
+    def _forward(
+        self, imagine: Callable[..., Any], latents: FloatArray, actions: FloatArray
+    ) -> tuple[Any, Any]:
         """Return the plans as a tensor and, from them, scores [B, H] or observations [B, H, O]."""
-        torch, learned = self._torch, self._learned
+        torch, learned = sys.modules["torch"], self._learned
         with torch.inference_mode(mode=False), torch.enable_grad():
             place = place_of(learned)
             plans = torch.tensor(actions, **place, requires_grad=True)
             begun = torch.tensor(latents, **place)
+            end = begun.shape[1] - behind(self._swapped)
+            reached = imagine(begun[:, :end], plans)
             if "reward" in self._swapped:
-                return plans, self._by_rewards(begun, plans)
-            reached = self._imagine(begun, plans)
+                return plans, self._by_rewards(begun, plans, reached)
             if "score" in self._swapped:
                 return plans, learned.score(reached)
             return plans, learned.decode(reached) if "decoder" in self._swapped else reached
 
-    def _by_rewards(self, begun: Any, plans: Any) -> Any:
+    def _by_rewards(self, begun: Any, plans: Any, reached: Any) -> Any:
         """Return scores [B, H] as `Rating.scores` has them."""
-        torch, learned = self._torch, self._learned
-        has_value = "value" in self._swapped
-        end = begun.shape[1] - behind(self._swapped)
-        rows, earned, weight = begun[:, :end], begun[:, end : end + 1], begun[:, end + 1 : end + 2]
-        reached = self._imagine(rows, plans)
-        before = torch.cat([rows[:, None], reached[:, :-1]], 1)
-        takes_both = reads_both_ends(learned.reward)
-        rewards = learned.reward(before, plans, *[reached] * takes_both)
+        torch, learned = sys.modules["torch"], self._learned
+        end = reached.shape[-1]
+        earned, weight = begun[:, end : end + 1], begun[:, end + 1 : end + 2]
+        before = torch.cat([begun[:, None, :end], reached[:, :-1]], 1)
+        rewards = learned.reward(before, plans, *[reached] * reads_both_ends(learned.reward))
         steps = torch.arange(plans.shape[1] + 1, dtype=begun.dtype, device=begun.device)
         weights = weight * discount_of(learned) ** steps
         own_rewards = weights[:, :-1] * rewards
-        if not has_value:
+        if "value" not in self._swapped:
             return -own_rewards
         total = earned + torch.cumsum(own_rewards, 1)
-        value = learned.terminal_value(reached.reshape(-1, reached.shape[-1]))
+        value = learned.terminal_value(reached.reshape(-1, end))
         return -(total + weights[:, 1:] * value.reshape(total.shape))
 
     def _task_scores(self, observations: FloatArray) -> FloatArray:
@@ -161,19 +163,3 @@ class _Path:
             width = above[..., number] - below[..., number]
             slopes[..., number] = (self._task_scores(above) - self._task_scores(below)) / width
         return slopes
-
-
-def _ways(torch: Any, learned: Any) -> list[Callable[..., Any]]:
-    """Return how tensors may be imagined: by the model's own rollout, and step by step."""
-
-    def step_by_step(latents: Any, plans: Any) -> Any:
-        reached = []
-        for actions in plans.unbind(1):
-            latents = learned(latents, actions)
-            reached.append(latents)
-        return torch.stack(reached, 1)
-
-    ways: list[Callable[..., Any]] = []
-    if has(learned, Rollout):
-        ways.append(learned.rollout)
-    return [*ways, step_by_step] if callable(learned) else ways

@@ -21,8 +21,7 @@ from pytest_cpg.contracts.world_model import (
     RatesStates,
     Rollout,
 )
-from pytest_cpg.world_models.binding.acting import acting_of
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, acting_of
 from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
 from pytest_cpg.world_models.binding.nested_states import flattened

@@ -32,6 +32,7 @@ from pytest_cpg.world_models.binding.conventions import (
     Convention,
     Failure,
     Sender,
+    array_of_tensor,
     attempt,
     batch_multiple,
     describe,
@@ -227,11 +228,8 @@ def _form_of(value: Any, rows: int, place: str) -> Any:
 
 def _array_of(value: Any) -> npt.NDArray[Any] | None:
     """Return the numbers of an array or tensor; None for what is neither."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        tensor = value.detach().cpu()
-        # numpy has no bfloat16; float32 holds each of its numbers exactly.
-        value = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    numbers = array_of_tensor(value)
+    value = value if numbers is None else numbers
     return value if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.contracts.world_model import Cost, Decoder, Discount, Reward, Score, TerminalValue
 from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
-from pytest_cpg.world_models.binding.tile_sizes import together
-from pytest_cpg.world_models.binding.tiling import method_of, tiled
+from pytest_cpg.world_models.binding.tiling import method_of, tiled, together
 
 NO_STEPS = (
     "scores of the steps of a plan were asked for, and the model has a cost of whole plans alone. "
@@ -35,26 +34,17 @@ class Rating(NamedTuple):
     and the value. Then a planner's latents are the model's own with two or three numbers behind
     them: what was earned, the discount of what comes next, and the value, if there is one. So the
     score of a step needs nothing but its latents, and a plan may be imagined in several pieces.
-
-    Attributes
-    ----------
-    swapped : tuple of str
-        What a model brings with it: nothing, ``"score"``, ``"decoder"``, ``"reward"``, ``"value"``.
-    score : callable or None
-        Maps the model's latents [B, H, Z] to distances [B, H]; None where `reward` rates.
-    reward : callable or None
-        Maps the latents before and after actions, [B, H, Z] each, and the actions [B, H, A]
-        between them to rewards [B, H]; called as ``reward(before, actions, after)``.
-    value : callable or None
-        Maps latents [B, H, Z] to the rewards expected from there on [B, H].
-    discount : float
-        Of a reward one step later, in (0, 1].
     """
 
+    # What a model brings with it: nothing, "score", "decoder", "reward", "value".
     swapped: tuple[str, ...]
+    # Maps the model's latents [B, H, Z] to distances [B, H]; None where `reward` rates.
     score: ArrayFunction | None = None
+    # Maps latents [B, H, Z], actions [B, H, A] from there and latents after them to rewards [B, H].
     reward: ArrayFunction | None = None
+    # Maps latents [B, H, Z] to the rewards expected from there on [B, H].
     value: ArrayFunction | None = None
+    # Of a reward one step later, in (0, 1].
     discount: float = 1.0
 
     @property
@@ -289,14 +279,6 @@ def discount_of(learned: Any) -> float:
     return discount
 
 
-class EpisodeCosts(Protocol):
-    """An adapter of our own that is asked for the plans of an episode at once."""
-
-    def episode_costs(self, latents: FloatArray, plans: FloatArray) -> FloatArray:
-        """Map latents [N, Z] and plans [N, K, H, A] to costs [N, K]."""
-        ...
-
-
 def cost_of(
     learned: Any, latents: FloatArray, plans: FloatArray, *noise: FloatArray
 ) -> ArrayFunction | None:
@@ -304,8 +286,10 @@ def cost_of(
 
     Checked on latents [P, Z] and plans [P, H, A]. None for a model that has no cost.
     """
-    if has(learned, EpisodeCosts):
-        whole = together(learned.episode_costs, (latents, plans[:, None]))
+    # Of an adapter of our own, which is asked for the plans of an episode at once.
+    episode_costs = getattr(learned, "episode_costs", None)
+    if episode_costs is not None:
+        whole = together(episode_costs, (latents, plans[:, None]))
         return _of_lengths(lambda latents, plans, _: whole(latents, plans))
     if not has(learned, Cost):
         return None
