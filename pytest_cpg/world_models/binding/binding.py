@@ -24,6 +24,8 @@ from pytest_cpg.world_models.binding.conventions import (
     describe,
     floats,
     is_jax,
+    probe_noise,
+    probe_plans,
 )
 from pytest_cpg.world_models.binding.ensemble import Ensemble, ensemble_rollout
 from pytest_cpg.world_models.binding.gradients import PlanGradient
@@ -32,7 +34,6 @@ from pytest_cpg.world_models.binding.latent import (
     bind_parts,
     noise_size_of,
     observed,
-    probe_noise,
     unchanged,
 )
 from pytest_cpg.world_models.binding.rating import Rating, by_score, task_score
@@ -46,9 +47,6 @@ _UNASKED = (
     "the model has a reward and no rollout, and its reward is not asked: to plan by it, write "
     "rollout(latents, actions)"
 )
-# Steps imagined to see whether two ways to roll out agree.
-_HORIZON = 3
-
 _HOW = """\
 Return a function, for instance:
     @pytest.fixture
@@ -116,10 +114,15 @@ def bind(
     with inference(learned):
         bind_kind = bind_latent if has(learned, Rollout) else _bind_callable
         bound = bind_kind(learned, task, probe_states, probe_actions)
-        return replace(
-            bound,
-            gradient=_gradient_of(bound, learned, task, probe_states, probe_actions),
-        )
+        if bound.noise_size or bound.seconds_per_row is not None or not bound.rates_steps:
+            return bound
+
+        def rate(latents: FloatArray, plans: FloatArray) -> FloatArray:
+            return bound.score(bound.rollout(latents, plans))
+
+        probe = bound.encode(probe_states), probe_actions
+        gradient = PlanGradient(learned, task, rate, *probe, swapped=bound.swapped)
+        return replace(bound, gradient=gradient)
 
 
 def no_model(learned: object, *, how: str = _HOW) -> str:
@@ -167,13 +170,23 @@ def _bind_callable(
 ) -> BoundModel:
     """Bind plain dynamics: latents are observations, which the task rates, or the model's score."""
     observations, noise_size = observed(task, states), noise_size_of(learned)
-    plans = np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
-    drawn = probe_noise(len(actions), noise_size, horizon=_HORIZON)
+    plans, drawn = probe_plans(actions), probe_noise(len(actions), noise_size)
     seconds_per_row = None
     if isinstance(learned, Ensemble):
         rollout, seconds_per_row = ensemble_rollout(learned, observations, actions, plans)
     elif noise_size:
-        rollout = _noisy_rollout(learned, observations, actions, plans, noise_size)
+        sizes = (observations.shape[1], actions.shape[1])
+        step = adapt(
+            learned,
+            observations,
+            actions,
+            drawn[0][:, 0],
+            shape=lambda before, *_: before.shape,
+            promise=f"dynamics(observations [B, {sizes[0]}], actions [B, {sizes[1]}], noise "
+            f"[B, {noise_size}]) -> the next observations, as its noise_size promises",
+        )
+        check_rows(learned, "the model", tiled(step), observations, actions, drawn[0][:, 0])
+        rollout = tiled_for(learned, partial(rolled_out, step), (observations, plans, *drawn))
     else:
         dynamics = adapt_dynamics(learned, observations, actions)
         seconds_per_row = dynamics.seconds_per_row
@@ -209,35 +222,8 @@ def _bind_callable(
     return replace(bound, seconds_per_row=seconds_per_row, notes=(_UNASKED,) * is_unused)
 
 
-def _noisy_rollout(
-    learned: Callable[..., Any],
-    observations: FloatArray,
-    actions: FloatArray,
-    plans: FloatArray,
-    noise_size: int,
-) -> ArrayFunction:
-    """Return the rollout of dynamics that read noise."""
-    drawn = probe_noise(len(actions), noise_size)[0]
-    noise = drawn[:, 0]
-    step = adapt(
-        learned,
-        observations,
-        actions,
-        noise,
-        shape=lambda before, *_: before.shape,
-        promise=f"dynamics(observations [B, {observations.shape[1]}], actions "
-        f"[B, {actions.shape[1]}], noise [B, {noise_size}]) -> the next observations, as its "
-        f"noise_size promises",
-    )
-    check_rows(learned, "the model", tiled(step), observations, actions, noise)
-    return tiled_for(learned, partial(rolled_out, step), (observations, plans, drawn))
-
-
 def _steps_of_jax(dynamics: Callable[..., Any]) -> ArrayFunction:
-    """Return the rollout of a function of JAX whose arrays stay what they are from step to step.
-
-    A step waits for none before it, and what it says comes to numpy at the end.
-    """
+    """Return the rollout of a function of JAX whose arrays come to numpy at the end, once."""
 
     def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
         current: Any = np.array(observations)
@@ -248,19 +234,3 @@ def _steps_of_jax(dynamics: Callable[..., Any]) -> ArrayFunction:
         return np.stack([floats(step) for step in reached], axis=1)
 
     return rollout
-
-
-def _gradient_of(
-    bound: BoundModel, learned: Any, task: Task, states: FloatArray, actions: FloatArray
-) -> PlanGradient | None:
-    """Return how plans are differentiated; None where each call draws noise or takes one row.
-
-    None as well for a model that has a cost of whole plans alone.
-    """
-    if bound.noise_size or bound.seconds_per_row is not None or not bound.rates_steps:
-        return None
-
-    def rate(latents: FloatArray, plans: FloatArray) -> FloatArray:
-        return bound.score(bound.rollout(latents, plans))
-
-    return PlanGradient(learned, task, rate, bound.encode(states), actions, swapped=bound.swapped)

@@ -32,6 +32,9 @@ _HIDDEN_DTYPE = (
     "      net(observations.double(), actions.double()).float()  # of a network in double"
 )
 
+# Steps imagined to check a model; enough to tell the horizon's axis from the others.
+_HORIZON = 3
+
 R = TypeVar("R")
 
 ArrayFunction: TypeAlias = Callable[..., FloatArray]
@@ -249,6 +252,16 @@ def binds(function: Callable[..., Any], count: int) -> bool | None:
 def shapes(*arrays: FloatArray) -> str:
     """Return the shapes of arguments, as printed in errors."""
     return " and ".join(str(list(array.shape)) for array in arrays)
+
+
+def probe_plans(actions: FloatArray) -> FloatArray:
+    """Return plans [P, H, A] of these actions [P, A], to check a model with."""
+    return np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
+
+
+def probe_noise(rows: int, size: int) -> list[FloatArray]:
+    """Return noise [rows, H, size] to check a model with; nothing for a deterministic one."""
+    return [np.random.default_rng(0).standard_normal((rows, _HORIZON, size))] if size else []
 
 
 def array_of_tensor(value: object) -> NDArray[Any] | None:

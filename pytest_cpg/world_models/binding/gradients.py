@@ -13,13 +13,11 @@ from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Rollout
 from pytest_cpg.world_models.binding.callables import agree
-from pytest_cpg.world_models.binding.conventions import ArrayFunction, Failure, attempt
+from pytest_cpg.world_models.binding.conventions import ArrayFunction, Failure, attempt, probe_plans
 from pytest_cpg.world_models.binding.rating import behind, discount_of, reads_both_ends
 from pytest_cpg.world_models.binding.tiling import tiled
 from pytest_cpg.world_models.binding.torch_state import inference, place_of
 
-# Steps imagined to find out whether a model can be differentiated.
-_HORIZON = 3
 # Of a task's score, which is numpy: relative to a coordinate, and absolute below 1.
 _DIFFERENCE = 1e-5
 
@@ -52,8 +50,7 @@ class PlanGradient:
     ) -> None:
         self._learned, self._task, self._rate, self._swapped = learned, task, rate, swapped
         self._is_own = "score" in swapped or "reward" in swapped
-        plans = [np.roll(actions, -step, axis=0) for step in range(_HORIZON)]
-        self._probe = latents, np.stack(plans, axis=1)
+        self._probe = latents, probe_plans(actions)
 
     @cached_property
     def function(self) -> ArrayFunction | None:

@@ -19,11 +19,20 @@ from pytest_cpg.contracts.world_model import (
     Noise,
     OwnPlan,
     RatesStates,
+    Reward,
     Rollout,
+    Score,
+    TerminalValue,
 )
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, acting_of
 from pytest_cpg.world_models.binding.callables import adapt, agree
-from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
+from pytest_cpg.world_models.binding.conventions import (
+    ArrayFunction,
+    binds,
+    describe,
+    probe_noise,
+    probe_plans,
+)
 from pytest_cpg.world_models.binding.nested_states import flattened
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
 from pytest_cpg.world_models.binding.rating import (
@@ -48,19 +57,23 @@ _BLIND_COST = (
     "the model's cost rated all plans alike that it was tried on, from each of several states: it "
     "may ignore the actions, and then plans are chosen blindly"
 )
-# Steps imagined to check a model; enough to tell the horizon's axis from the others.
-_HORIZON = 3
 
 
 def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArray) -> BoundModel:
     """Bind an object with a rollout, and with all else that it has."""
-    _check_methods(learned)
+    for name in METHODS:
+        method = getattr(learned, name, None)
+        if method is not None and not callable(method):
+            raise WorldModelError(
+                f"{describe(learned)} has {name} = {method!r}, which cannot be called. Write a "
+                f"method {name}, or give what it is another name."
+            )
     noise_size = noise_size_of(learned)
     observations = observed(task, states)
     whole, learned = learned, flattened(learned, observations)
     encode = _encode_of(learned, observations)
     latents = encode(observations)
-    plans = np.stack([np.roll(actions, -step, axis=0) for step in range(_HORIZON)], axis=1)
+    plans = probe_plans(actions)
     noise = probe_noise(len(latents), noise_size)
     names = f", noise [B, H, {noise_size}]" if noise_size else ""
     rollout = method_of(
@@ -141,11 +154,7 @@ def _there(
     *noise: FloatArray,
     reached: FloatArray,
 ) -> dict[str, ArrayFunction]:
-    """Return how a model on another device is asked for a whole round at once, if it can be.
-
-    By the names of `LatentModel`. Checked on rows whose plans reach ``reached`` when they are asked
-    for by themselves.
-    """
+    """Return ``journey`` and ``whole`` of a model on another device, where they agree with it."""
     if rating.reward is None or not is_elsewhere(learned):
         return {}
     from pytest_cpg.world_models.binding.tensors import plans_there
@@ -185,8 +194,8 @@ def _observer_of(
 ) -> ArrayFunction | None:
     """Return what maps a planner's latents [..., Z] to observations [..., O]; None without one.
 
-    ``imagined`` [P, H, Z] are latents of the model's own to check with. A decoder that gives
-    something else, such as pictures, is none: only what rates plans has to be usable.
+    A decoder that gives something else, such as pictures, is none: only what rates plans has to be
+    usable.
     """
     # Latents that the task itself rates are observations.
     if not rating.swapped:
@@ -219,8 +228,14 @@ def observed(task: Task, states: FloatArray) -> FloatArray:
 def noise_size_of(learned: Any) -> int:
     """Return how many normal numbers a model draws in each step; 0 for a deterministic one."""
     size = stated_noise_size(learned)
-    if not size:
-        _check_reads_no_noise(learned)
+    function = learned.rollout if has(learned, Rollout) else learned
+    if not size and binds(function, 2) is False and binds(function, 3):
+        third = list(inspect.signature(function).parameters)[2]
+        raise WorldModelError(
+            f"{describe(function)} needs a third argument, {third!r}, and the model has no "
+            f"noise_size. If it is noise, set noise_size to the whole number of normal numbers "
+            f"that it draws in each step; else give {third!r} a default."
+        )
     return size
 
 
@@ -235,79 +250,36 @@ def stated_noise_size(learned: Any) -> int:
     return int(size)
 
 
-def _check_reads_no_noise(learned: Any) -> None:
-    """Raise WorldModelError where a third argument is needed, and noise is not asked for."""
-    function = learned.rollout if has(learned, Rollout) else learned
-    if binds(function, 2) is not False or not binds(function, 3):
-        return
-    third = list(inspect.signature(function).parameters)[2]
-    raise WorldModelError(
-        f"{describe(function)} needs a third argument, {third!r}, and the model has no noise_size. "
-        f"If it is noise, set noise_size to the whole number of normal numbers that it draws in "
-        f"each step; else give {third!r} a default."
-    )
-
-
 def misspelt(learned: Any) -> tuple[str, ...]:
     """Return a clause for each method that looks like one of the contract's, and is not read."""
-    attributes = [vars(kind) for kind in type(learned).__mro__ if kind.__module__ != "builtins"]
     # A network's layers may be called anything.
-    attributes = [
-        names for names in attributes if not str(names.get("__module__", "")).startswith("torch")
-    ]
-    names = {
-        name
-        for name in {name for part in attributes for name in part}
-        | set(getattr(learned, "__dict__", ()))
-        if not name.startswith("_") and callable(getattr(learned, name, None))
-    }
+    kinds = [k for k in type(learned).__mro__ if not k.__module__.startswith(("builtins", "torch"))]
+    names = {*getattr(learned, "__dict__", ()), *(name for kind in kinds for name in vars(kind))}
     missing = [name for name in METHODS if getattr(learned, name, None) is None]
-    pairs = (
-        (name, get_close_matches(name, missing, n=1, cutoff=_LIKENESS))
-        for name in sorted(names.difference(METHODS))
-    )
     return tuple(
         f"the model has a method {name!r} that nothing calls: is it meant to be {close[0]!r}?"
-        for name, close in pairs
-        if close
+        for name in sorted(names.difference(METHODS))
+        if not name.startswith("_") and callable(getattr(learned, name, None))
+        if (close := get_close_matches(name, missing, n=1, cutoff=_LIKENESS))
     )
 
 
-def _unused(learned: Any, *, is_nested: bool) -> tuple[str, ...]:
+def _unused(learned: Any, *, is_nested: bool) -> list[str]:
     """Return a clause for each part of a model that is left out, as it is written."""
-    has = [name for name in METHODS if callable(getattr(learned, name, None))]
     notes = []
-    if is_nested and "update" not in has:
+    if is_nested and not has(learned, Memory):
         notes.append(
             "the model's state is nested and it has no update, so every plan begins from what "
             "encode makes of one observation: if it is to remember more, add update(latents, "
             "actions, observations)"
         )
-    rewards = [name for name in ("reward", "terminal_value") if name in has]
-    if "score" in has and rewards:
+    rewards = ["reward"] * has(learned, Reward) + ["terminal_value"] * has(learned, TerminalValue)
+    if has(learned, Score) and rewards:
         notes.append(
             f"the model has a score, which rates its plans, and its {' and '.join(rewards)} "
             f"{'is' if len(rewards) == 1 else 'are'} not asked: to plan by rewards, leave out score"
         )
-    return tuple(notes)
-
-
-def _check_methods(learned: Any) -> None:
-    """Raise WorldModelError where a name of the contract is no method."""
-    for name in METHODS:
-        method = getattr(learned, name, None)
-        if method is not None and not callable(method):
-            raise WorldModelError(
-                f"{describe(learned)} has {name} = {method!r}, which cannot be called. Write a "
-                f"method {name}, or give what it is another name."
-            )
-
-
-def probe_noise(rows: int, size: int, *, horizon: int = _HORIZON) -> list[FloatArray]:
-    """Return noise [rows, horizon, size] to check a model with; nothing for a deterministic one."""
-    if not size:
-        return []
-    return [np.random.default_rng(0).standard_normal((rows, horizon, size))]
+    return notes
 
 
 def _update_of(
@@ -350,8 +322,13 @@ def bind_parts(
             begun, plans = latents[own], actions[own]
             reached = model.rollout(rating.own(begun), plans, *(part[own] for part in noise))
             rated = rating.costs(begun, plans, reached, lengths[own])
-            scores[own] = _where_finite(reached, rated)
+            # No rating may hide that a plan led anywhere.
+            finite = np.isfinite(reached).all(axis=(1, 2))
+            scores[own] = np.where(finite, rated, np.nan)
         return scores
+
+    def update(latents: FloatArray, actions: FloatArray, states: FloatArray) -> FloatArray:
+        return rating.begun(carry(rating.own(latents), actions, states))  # type: ignore[misc]
 
     def policy_plans(latents: FloatArray, noise: FloatArray) -> FloatArray:
         return acting.followed(rating.own(latents), noise)  # type: ignore[union-attr]  # below
@@ -366,18 +343,8 @@ def bind_parts(
         encode=lambda states: rating.begun(model.encode(states)),
         imagine=rollout,
         score=rating.scores,
-        update=carry
-        and (
-            lambda latents, actions, states: rating.begun(
-                carry(rating.own(latents), actions, states)
-            )
-        ),
+        update=update if carry else None,
         observe=model.observe,
         policy_plans=policy_plans if acting else None,
         has_noisy_policy=acting is not None and acting.is_noisy,
     )
-
-
-def _where_finite(reached: FloatArray, costs: FloatArray) -> FloatArray:
-    """Return costs [B], NaN of plans that led anywhere, [B, H, Z], that no rating may hide."""
-    return np.where(np.isfinite(reached).all(axis=(1, 2)), costs, np.nan)

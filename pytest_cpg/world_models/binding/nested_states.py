@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -50,7 +52,8 @@ _OF_STATES = ("score", "decode", "terminal_value")
 _AXES = {"encode": 1, "update": 1, "rollout": 2}
 
 
-class _Leaf(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Leaf:
     """One array of a state: its shape without the batch, and what it has to be made into."""
 
     shape: tuple[int, ...]
@@ -82,9 +85,19 @@ def flattened(learned: Any, observations: FloatArray) -> Any:
             continue
         if not _is_nest(state, len(observations)):
             return learned
-        nest = _Nest(_form_of(state, len(observations), "the state"), sender)
-        _check_rated(learned, state, nest, observations.shape[1])
-        return _flat_model(learned, nest)
+        form = _mapped(partial(_leaf_of, len(observations)), state, "the state")
+        leaves = _leaves(form)
+        size = observations.shape[1]
+        is_rated = any(has(learned, part) for part in (Score, Cost, Decoder, Reward, TerminalValue))
+        # Else only numbers that may be an observation are rated, by the task.
+        if not is_rated and sum(leaf.size for leaf in leaves) != size:
+            raise WorldModelError(
+                f"{describe(learned)} has neither a score, a reward nor a decode, and its state is "
+                f"a {type(state).__name__}, which the task cannot rate. Add decode(state) -> "
+                f"observations [..., {size}] or score(state) -> [...], for states as rollout gives "
+                f"them."
+            )
+        return _flat_model(learned, _Nest(form, leaves, sender))
     return learned
 
 
@@ -109,44 +122,25 @@ def _is_nest(state: Any, rows: int) -> bool:
     return isinstance(state, Mapping)
 
 
-def _check_rated(learned: Any, state: Any, nest: _Nest, size: int) -> None:
-    """Raise WorldModelError where nothing rates a state, and its numbers are no observation."""
-    is_rated = any(has(learned, part) for part in (Score, Cost, Decoder, Reward, TerminalValue))
-    if is_rated or sum(_sizes(nest.form)) == size:
-        return
-    raise WorldModelError(
-        f"{describe(learned)} has neither a score, a reward nor a decode, and its state is a "
-        f"{type(state).__name__}, which the task cannot rate. Add decode(state) -> observations "
-        f"[..., {size}] or score(state) -> [...], for states as rollout gives them."
-    )
-
-
 def _flat_model(learned: Any, nest: _Nest) -> SimpleNamespace:
     """Return an object with the methods of a model that takes and gives nests."""
-    has = {
-        name: getattr(learned, name)
-        for name in ("rollout", *METHODS)
-        if callable(getattr(learned, name, None))
-    }
-
-    def ways(name: str) -> Iterator[Convention]:
-        reads_after = name == "reward" and reads_both_ends(has[name])
-        states = {"encode": (), "reward": (0, 2) if reads_after else (0,)}.get(name, (0,))
+    made: dict[str, Callable[..., Any]] = {}
+    for name in ("rollout", *METHODS):
+        method = getattr(learned, name, None)
+        if not callable(method):
+            continue
+        takes_both = name == "reward" and reads_both_ends(method)
+        states = () if name == "encode" else (0, 2) if takes_both else (0,)
         kinds = nest.kinds[:1] if name in _OF_STATES else nest.kinds
-        for kind in [nest.sender] if name == "encode" else kinds:
-            yield nest.convention(has[name], kind, states, axes=_AXES.get(name, 0))
-
-    made: dict[str, Callable[..., Any]] = {
-        name: Accustomed(
-            function,
-            getattr(function, "__qualname__", f"{type(learned).__qualname__}.{name}"),
-            list(ways(name)),
-        )
-        for name, function in has.items()
-    }
+        ways = [
+            nest.convention(method, kind, states, axes=_AXES.get(name, 0))
+            for kind in ([nest.sender] if name == "encode" else kinds)
+        ]
+        title = getattr(method, "__qualname__", f"{type(learned).__qualname__}.{name}")
+        made[name] = Accustomed(method, title, ways)
     if "plan" in made:
         # With `memory` where it is warm started.
-        made["plan"] = lambda latents, rngs, remaining, **warm: has["plan"](
+        made["plan"] = lambda latents, rngs, remaining, **warm: learned.plan(
             nest.state(latents), rngs, remaining, **warm
         )
     facts = {name: getattr(learned, name) for name in FACTS if hasattr(learned, name)}
@@ -158,6 +152,7 @@ class _Nest(NamedTuple):
     """How a state is nested, and how its model is given numbers."""
 
     form: Any
+    leaves: list[_Leaf]
     sender: Sender
 
     @property
@@ -167,7 +162,7 @@ class _Nest(NamedTuple):
         An encode that takes numpy arrays and gives tensors goes on in tensors.
         """
         kind, torch = ARRAYS, sys.modules.get("torch")
-        tensors = [leaf.tensor for leaf in _leaves(self.form) if leaf.tensor is not None]
+        tensors = [leaf.tensor for leaf in self.leaves if leaf.tensor is not None]
         if tensors and torch is not None:
             floating = [tensor for tensor in tensors if tensor[0].is_floating_point]
             kind = tensors_of(*(floating or [(torch.float32, tensors[0][1])])[0])
@@ -202,27 +197,45 @@ class _Nest(NamedTuple):
     def state(self, latents: Any) -> Any:
         """Return the state that latents [..., Z] are the numbers of."""
         rows = np.asarray(latents, dtype=np.float64)
-        places = iter(np.split(rows, np.cumsum(_sizes(self.form)), axis=-1))
-        return _rebuilt(self.form, places)
+        ends = np.cumsum([leaf.size for leaf in self.leaves])
+        columns = iter(np.split(rows, ends, axis=-1))
+        return _mapped(lambda leaf, _: _restored(leaf, next(columns)), self.form, "")
 
 
-def _form_of(value: Any, rows: int, place: str) -> Any:
-    """Return the nest with leaves in place of arrays."""
-    if isinstance(value, Mapping) and value:
-        return {key: _form_of(part, rows, f"{place}[{key!r}]") for key, part in value.items()}
-    if isinstance(value, tuple | list) and value:
-        return _like(value, [_form_of(v, rows, f"{place}[{i}]") for i, v in enumerate(value)])
+def _mapped(function: Callable[[Any, str], Any], nest: Any, place: str) -> Any:
+    """Return a nest with what a function makes of each part that holds no others, and its place."""
+    if isinstance(nest, Mapping) and nest:
+        return {key: _mapped(function, v, f"{place}[{key!r}]") for key, v in nest.items()}
+    if isinstance(nest, tuple | list) and nest:
+        parts = [_mapped(function, v, f"{place}[{i}]") for i, v in enumerate(nest)]
+        return type(nest)(*parts) if hasattr(nest, "_fields") else type(nest)(parts)
+    return function(nest, place)
+
+
+def _leaves(form: Any) -> list[_Leaf]:
+    leaves: list[_Leaf] = []
+    _mapped(lambda leaf, _: leaves.append(leaf), form, "")
+    return leaves
+
+
+def _leaf_of(rows: int, value: Any, place: str) -> _Leaf:
+    """Return what stands for an array in the form of a state."""
     array = _array_of(value)
     if array is None or array.ndim < 1 or len(array) != rows:
-        shape = None if array is None else list(array.shape)
-        what = f"has shape {shape}" if shape is not None else f"is {_named(value)}"
+        what = f"is {type(value).__name__}"
+        if array is not None:
+            what = f"has shape {list(array.shape)}"
+        elif isinstance(value, np.ndarray):
+            what = f"is an array of dtype {value.dtype}"
+        elif value is None or isinstance(value, bool | int | float | str):
+            what = f"is {value!r}"
+        elif isinstance(value, dict | tuple | list):
+            what = f"is an empty {type(value).__name__}"
         raise WorldModelError(
             f"encode: {place} {what}; need an array of numbers [B, ...] with a row for each of "
             f"the {rows} observations. Keep what is the same for all rows in the model."
         )
-    torch = sys.modules.get("torch")
-    is_tensor = torch is not None and isinstance(value, torch.Tensor)
-    tensor = (value.dtype, value.device) if is_tensor else None
+    tensor = None if isinstance(value, np.ndarray) else (value.dtype, value.device)
     return _Leaf(array.shape[1:], array.dtype, tensor)
 
 
@@ -231,11 +244,6 @@ def _array_of(value: Any) -> npt.NDArray[Any] | None:
     numbers = array_of_tensor(value)
     value = value if numbers is None else numbers
     return value if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
-
-
-def _like(value: Any, parts: list[Any]) -> Any:
-    """Return a tuple or list of the same kind with other parts."""
-    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
 def _columns(value: Any, form: Any, axes: int, place: str) -> Iterator[FloatArray]:
@@ -250,50 +258,20 @@ def _columns(value: Any, form: Any, axes: int, place: str) -> Iterator[FloatArra
             raise WorldModelError(f"{place} has whole numbers above 2**53, which are not kept")
         yield array.astype(np.float64).reshape(*array.shape[:axes], form.size)
         return
-    keys = list(form) if isinstance(form, Mapping) else list(range(len(form)))
-    is_same = isinstance(value, Mapping if isinstance(form, Mapping) else tuple | list)
-    if (
-        not is_same
-        or len(value) != len(keys)
-        or (isinstance(form, Mapping) and set(value) != {*keys})
-    ):
+    is_mapping = isinstance(form, Mapping)
+    keys = [*form] if is_mapping else [*range(len(form))]
+    is_same = isinstance(value, Mapping if is_mapping else tuple | list)
+    if not is_same or {*(value if is_mapping else range(len(value)))} != {*keys}:
         raise WorldModelError(f"{place} is no {type(form).__name__} of {keys}, as encode gives it")
     for key in keys:
         yield from _columns(value[key], form[key], axes, f"{place}[{key!r}]")
 
 
-def _named(value: Any) -> str:
-    """Return what a value is, in the words of a message."""
-    if isinstance(value, np.ndarray):
-        return f"an array of dtype {value.dtype}"
-    if value is None or isinstance(value, bool | int | float | str):
-        return f"{value!r}"
-    return f"an empty {type(value).__name__}" if value in ({}, (), []) else type(value).__name__
-
-
-def _leaves(form: Any) -> list[_Leaf]:
-    if isinstance(form, _Leaf):
-        return [form]
-    parts = form.values() if isinstance(form, Mapping) else form
-    return [leaf for part in parts for leaf in _leaves(part)]
-
-
-def _sizes(form: Any) -> list[int]:
-    return [leaf.size for leaf in _leaves(form)]
-
-
-def _rebuilt(form: Any, columns: Iterator[FloatArray]) -> Any:
-    """Return a state of this form from its columns [..., size], in order."""
-    if isinstance(form, Mapping):
-        return {key: _rebuilt(part, columns) for key, part in form.items()}
-    if not isinstance(form, _Leaf):
-        return _like(form, [_rebuilt(part, columns) for part in form])
-    values = next(columns)
-    values = values.reshape(*values.shape[:-1], *form.shape)
-    if form.dtype.kind in "iu":
-        values = np.rint(values)
-    array = values.astype(form.dtype)
-    if form.tensor is None:
+def _restored(leaf: _Leaf, columns: FloatArray) -> Any:
+    """Return an array of a state from its columns [..., size]."""
+    values = columns.reshape(*columns.shape[:-1], *leaf.shape)
+    array = (np.rint(values) if leaf.dtype.kind in "iu" else values).astype(leaf.dtype)
+    if leaf.tensor is None:
         return array
-    dtype, device = form.tensor
+    dtype, device = leaf.tensor
     return sys.modules["torch"].tensor(array, dtype=dtype, device=device)

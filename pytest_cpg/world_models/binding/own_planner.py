@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import (
-    ActionSpace,
     FloatArray,
     IntArray,
     PlanningModel,
@@ -37,17 +36,8 @@ class OwnPlanner:
     """A learned model's own ``plan``, as `Planner` has it.
 
     It is asked for one episode at a time: among others an episode could be planned otherwise.
-    Raises WorldModelError when it cannot be called so, or plans otherwise when it is called again.
-
-    Parameters
-    ----------
-    learned : object
-        Has ``plan(latents [N, Z], rngs, remaining [N])``, which gives `Plans`, or actions
-        [N, H, A] and lengths [N]. It may have ``is_warm_started``, as `Planner` says.
-    latents : array [P, Z]
-        The model's own, to find its horizon with, and whether it repeats itself.
-    own : callable
-        Takes the model's own latents out of those that planners see.
+    Raises WorldModelError when it cannot be called so with the model's own latents [P, Z], or plans
+    otherwise when it is called again. ``own`` takes such latents out of those that planners see.
     """
 
     def __init__(
@@ -98,24 +88,21 @@ class OwnPlanner:
             episode = slice(row, row + 1)
             remembered = None if memory is None else memory[episode].copy()
             rows.append(self._one(latents[episode], rng, remaining[episode], remembered))
-            self._check_actions(rows[-1].actions)
+            actions = rows[-1].actions
+            if actions.shape[-1] != self._actions.size:
+                continue
+            wrong = actions[~self._actions.contains(actions)]
+            if len(wrong):
+                raise WorldModelError(
+                    f"{self.name} gave the action {wrong[0]}, which is outside the task's: "
+                    f"{self._actions}. Give the model those in its factory, which may take the "
+                    f"task: task.actions."
+                )
         stacked = (
             None if any(part is None for part in parts) else np.concatenate(parts)
             for parts in zip(*rows, strict=True)
         )
         return Plans(*stacked)  # type: ignore[arg-type]  # only what is optional may be None
-
-    def _check_actions(self, actions: FloatArray) -> None:
-        """Raise WorldModelError for actions [1, H, A] that the task does not have."""
-        if actions.shape[-1] != self._actions.size:
-            return
-        wrong = actions[~self._actions.contains(actions)]
-        if len(wrong):
-            raise WorldModelError(
-                f"{self.name} gave the action {wrong[0]}, which is outside the task's: "
-                f"{self._actions}. Give the model those in its factory, which may take the task: "
-                f"task.actions."
-            )
 
     def _one(
         self,
@@ -132,13 +119,9 @@ class OwnPlanner:
                 f"{self.name} returned {type(answer).__name__!r}; return actions [N, H, A] and "
                 f"lengths [N]"
             )
-        actions, lengths, *others = (None if part is None else floats(part) for part in answer)
-        if (
-            actions is None
-            or lengths is None
-            or (actions.ndim, lengths.shape) != (3, (1,))
-            or len(actions) != 1
-        ):
+        arrays: list[Any] = [None if part is None else floats(part) for part in answer]
+        actions, lengths, *others = arrays
+        if (np.ndim(actions), np.shape(actions)[:1], np.shape(lengths)) != (3, (1,), (1,)):
             raise WorldModelError(
                 f"{self.name} returned actions {np.shape(answer[0])} and lengths "
                 f"{np.shape(answer[1])} for one episode; return actions [1, H, A] and lengths [1]"
@@ -146,11 +129,7 @@ class OwnPlanner:
         whole = lengths.astype(np.int64)
         if whole[0] != lengths[0]:
             raise WorldModelError(f"{self.name} returned lengths {lengths}; return whole numbers")
-        return Plans(_settled(actions, self._actions), whole, *others)
-
-
-def _settled(actions: FloatArray, space: ActionSpace) -> FloatArray:
-    """Return actions [N, H, A] with those that float32 moved off the space put back on it."""
-    allowed, width = space.nearest(actions), space.high - space.low
-    is_near = (np.abs(allowed - actions) <= _ROUNDING * width).all(axis=-1, keepdims=True)
-    return np.where(is_near, allowed, actions)
+        # Those that float32 moved off the space are put back on it.
+        allowed, width = self._actions.nearest(actions), self._actions.high - self._actions.low
+        is_near = (np.abs(allowed - actions) <= _ROUNDING * width).all(axis=-1, keepdims=True)
+        return Plans(np.where(is_near, allowed, actions), whole, *others)

@@ -24,7 +24,7 @@ class Rescored:
 
 
 def learned_of(model: Any) -> Any:
-    """Return what a user gave: the learned model behind a `Rescored`, or the model itself."""
+    """Return the learned model behind a `Rescored`, or the model itself."""
     return model.learned if isinstance(model, Rescored) else model
 
 
