@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -26,17 +25,8 @@ _ACTIVATIONS: Mapping[str, Callable[..., Tensor]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scaling:
-    """What a network reads and predicts, in the task's units.
-
-    Attributes
-    ----------
-    input_mean, input_scale : tensor [O + A]
-        The network reads ``(input - mean) / scale``.
-    target_mean, target_scale : tensor [O]
-        The network predicts ``(target - mean) / scale``.
-    """
+class Scaling(NamedTuple):
+    """How a network reads inputs [O + A] and predicts targets [O]: ``(value - mean) / scale``."""
 
     input_mean: Tensor
     input_scale: Tensor
@@ -122,7 +112,6 @@ class MLP:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything the model needs to one file."""
-        scaling = {part.name: getattr(self._scaling, part.name) for part in fields(Scaling)}
         content = {
             "format": FORMAT,
             "variant": self.variant,
@@ -130,7 +119,7 @@ class MLP:
             "validation_error": self.validation_error,
             "weights": self._weights,
             "biases": self._biases,
-            "scaling": scaling,
+            "scaling": self._scaling._asdict(),
         }
         torch.save(content, path)
 
@@ -140,7 +129,9 @@ class MLP:
 
         Raises WorldModelError when there is no such file, or it holds something else.
         """
-        content = _read(path)
+        content = read_content(path)
+        if not isinstance(content, dict):
+            raise _foreign(path, f"it holds a {type(content).__name__}")
         try:
             if content["format"] != FORMAT:
                 raise ValueError(f"its format is {content['format']!r}, expected {FORMAT!r}")
@@ -234,14 +225,6 @@ def float32(values: Any) -> Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the dictionary in a file, or raise WorldModelError."""
-    content = read_content(path)
-    if not isinstance(content, dict):
-        raise _foreign(path, f"it holds a {type(content).__name__}")
-    return content
-
-
 def _check_parts(weights: Any, biases: Any, scaling: Scaling) -> None:
     """Raise ValueError unless the shapes fit each other from layer to layer."""
     expected = (weights[0].shape[1], len(biases[-1]))
@@ -252,11 +235,10 @@ def _check_parts(weights: Any, biases: Any, scaling: Scaling) -> None:
                 f"layer {layer} has weights {list(weight.shape)} and biases {list(bias.shape)}, "
                 f"expected inputs of size {size_in}"
             )
-    for part in fields(Scaling):
-        size = expected[0] if part.name.startswith("input") else expected[1]
-        tensor = getattr(scaling, part.name)
+    for name, tensor in scaling._asdict().items():
+        size = expected[0] if name.startswith("input") else expected[1]
         if tensor.shape != (size,):
-            raise ValueError(f"{part.name} has shape {list(tensor.shape)}, expected [{size}]")
+            raise ValueError(f"{name} has shape {list(tensor.shape)}, expected [{size}]")
 
 
 def _foreign(path: str | os.PathLike[str], why: str) -> WorldModelError:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,15 +56,7 @@ _Rollout: TypeAlias = Callable[[FloatArray, Act, int], Imagined]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BoundEnsemble:
-    """An ensemble whose members imagine from the same rows, checked.
-
-    Attributes
-    ----------
-    members : int
-        ``E``.
-    clip_bounds : ClipBounds or None
-        What the model's predictions are clipped to.
-    """
+    """An ensemble whose members imagine from the same rows; predictions are clipped."""
 
     members: int
     clip_bounds: ClipBounds | None
@@ -109,40 +102,29 @@ def bind_ensemble(
     if refused:
         raise WorldModelError(f"the world model is {refused}")
     with inference(model):
+        members, noise_size, clip_bounds = _members_of(model), 0, None
+        bound = partial(BoundEnsemble, members=members, _model=model)
         if isinstance(model, Ensemble):
-            members, kind = len(model.members), np.dtype(np.float64)
-            step = _dynamics_step(model, observations, actions)
+            # Its `noise_size` is for plans, and here all members imagine.
+            step, kind = _dynamics_step(model, observations, actions), np.dtype(np.float64)
         else:
-            members = _members_of(model)
-            start = (_each(observations, members), _each(actions, members))
+            starts, taken = (
+                np.repeat(np.asarray(rows, dtype=np.float64)[None], members, axis=0)
+                for rows in (observations, actions)
+            )
             if has(model, EnsembleRollout):
-                return _bind_rollout(model, members, start, terminated)
-            step, kind = _model_step(model, start, stated_noise_size(model))
-    if members < 2:
-        raise WorldModelError(_too_few(model, members))
-    return BoundEnsemble(
-        members=members,
-        clip_bounds=_clip_bounds_of(model, observations.shape[1]),
-        _model=model,
-        _imagine=_stepping(model, step, kind, terminated, seed),
-    )
+                rollout = _own_rollout(model, starts, taken, terminated)
+                return bound(clip_bounds=None, _imagine=rollout)
+            noise_size = stated_noise_size(model)
+            step, kind = _model_step(model, starts, taken, noise_size)
+            clip_bounds = _clip_bounds_of(model, observations.shape[1])
 
-
-def _stepping(
-    model: Any, step: Step, kind: np.dtype[Any], terminated: Terminated | None, seed: int
-) -> _Rollout:
-    """Return the rollouts of a model, in the numbers that it predicts itself.
-
-    What imagines in float32 is then asked about by policies in float32, at a fifth of their time.
-    """
-    noise_size = 0 if isinstance(model, Ensemble) else stated_noise_size(model)
-    clip_bounds = getattr(model, "clip_bounds", None)
-
-    def rollout(observations: FloatArray, act: Act, horizon: int) -> Imagined:
+    def stepped(observations: FloatArray, act: Act, horizon: int) -> Imagined:
         rng = np.random.default_rng(seed)
         shape = (*observations.shape[:2], noise_size)
         return imagine(
             step,
+            # In the numbers that it predicts itself: policies take a fifth of the time in float32.
             observations.astype(kind),
             act,
             horizon,
@@ -151,16 +133,13 @@ def _stepping(
             draw=(lambda: rng.standard_normal(shape)) if noise_size else None,
         )
 
-    return rollout
-
-
-def _each(rows: FloatArray, members: int) -> FloatArray:
-    """Return rows [B, X] for every member [E, B, X]."""
-    return np.repeat(np.asarray(rows, dtype=np.float64)[None], members, axis=0)
+    return bound(clip_bounds=clip_bounds, _imagine=stepped)
 
 
 def _members_of(model: Any) -> int:
     """Return how many members a model has, or raise WorldModelError for what is no ensemble."""
+    if isinstance(model, Ensemble):
+        return _enough(model, len(model.members))
     able = [name for name in ("step", "rollout") if callable(getattr(model, name, None))]
     if not able:
         what = "one model" if callable(model) else f"a {type(model).__name__}"
@@ -178,16 +157,16 @@ def _members_of(model: Any) -> int:
         raise WorldModelError(
             f"{describe(model)} has the members {members!r:.60}; give their number, E, such as 10."
         )
+    return _enough(model, int(members))
+
+
+def _enough(model: Any, members: int) -> int:
     if members < 2:
-        raise WorldModelError(_too_few(model, int(members)))
-    return int(members)
-
-
-def _too_few(model: Any, members: int) -> str:
-    return (
-        f"{describe(model)} has {members} member{'s' * (members != 1)}, and confidence is how far "
-        f"members agree: give it 2 or more, best 10."
-    )
+        raise WorldModelError(
+            f"{describe(model)} has {members} member{'s' * (members != 1)}, and confidence is how "
+            f"far members agree: give it 2 or more, best 10."
+        )
+    return members
 
 
 def _clip_bounds_of(model: Any, size: int) -> ClipBounds | None:
@@ -208,11 +187,11 @@ def _clip_bounds_of(model: Any, size: int) -> ClipBounds | None:
 
 
 def _model_step(
-    model: Any, start: tuple[FloatArray, FloatArray], noise_size: int
+    model: Any, observations: FloatArray, actions: FloatArray, noise_size: int
 ) -> tuple[Step, np.dtype[Any]]:
     """Return a model's own step in the first way to call it that works, and its kind of numbers."""
-    noise = np.random.default_rng(0).standard_normal((*start[0].shape[:2], noise_size))
-    probe = (*start, noise) if noise_size else start
+    noise = np.random.default_rng(0).standard_normal((*observations.shape[:2], noise_size))
+    probe = [observations, actions, *[noise] * (noise_size > 0)]
 
     def through(sender: Sender) -> Step:
         def step(*arrays: FloatArray) -> Stepped:
@@ -222,7 +201,20 @@ def _model_step(
 
     ways = ((sender.label, through(sender)) for sender in senders(model.step))
     step, stepped = first_that_works(ways, *probe, of=model, promise=_STEP)
-    _check_step(model, step, stepped, probe)
+    again, alone = step(*probe), step(*(array[:, :1] for array in probe))
+    for first, second, single in zip(stepped[:2], again[:2], alone[:2], strict=True):
+        if not np.array_equal(first, second, equal_nan=True):
+            raise WorldModelError(
+                f"{describe(model)}: step gave different results for identical calls, so no "
+                f"verdict on it could be repeated. Return the mean, or set noise_size and take "
+                f"the noise [E, B, noise_size] as third argument."
+            )
+        sizes = (len(first), -1) if first.ndim == 3 else (len(first), 1)
+        if not agree(first[:, 0].reshape(sizes), single[:, 0].reshape(sizes)):
+            raise WorldModelError(
+                f"{describe(model)}: step gives another result for a row alone than for the same "
+                f"row among others. Put a batch norm into eval mode, and normalise by constants."
+            )
     return step, stepped.observations.dtype
 
 
@@ -262,54 +254,35 @@ def _check_shape(name: str, values: Any, shape: tuple[int, ...]) -> None:
         )
 
 
-def _check_step(model: Any, step: Step, found: Stepped, probe: Sequence[FloatArray]) -> None:
-    """Raise WorldModelError for a step that differs from call to call, or from batch to batch."""
-    again = step(*probe)
-    alone = step(*(array[:, :1] for array in probe))
-    for first, second, single in zip(found[:2], again[:2], alone[:2], strict=True):
-        if not np.array_equal(first, second, equal_nan=True):
-            raise WorldModelError(
-                f"{describe(model)}: step gave different results for identical calls, so no "
-                f"verdict on it could be repeated. Return the mean, or set noise_size and take "
-                f"the noise [E, B, noise_size] as third argument."
-            )
-        sizes = (len(first), -1) if first.ndim == 3 else (len(first), 1)
-        if not agree(first[:, 0].reshape(sizes), single[:, 0].reshape(sizes)):
-            raise WorldModelError(
-                f"{describe(model)}: step gives another result for a row alone than for the same "
-                f"row among others. Put a batch norm into eval mode, and normalise by constants."
-            )
-
-
-def _bind_rollout(
-    model: Any,
-    members: int,
-    start: tuple[FloatArray, FloatArray],
-    terminated: Terminated | None,
-) -> BoundEnsemble:
-    """Bind a model that does its own stepping; what it predicts is not clipped here."""
+def _own_rollout(
+    model: Any, observations: FloatArray, actions: FloatArray, terminated: Terminated | None
+) -> _Rollout:
+    """Return the rollout of a model that does its own stepping; it is not clipped here."""
 
     def through(sender: Sender) -> _Rollout:
         def rollout(observations: FloatArray, act: Act, horizon: int) -> Imagined:
             answer = model.rollout(sender.send(observations), _as_asked(act), horizon)
-            return latched(
-                _imagined(answer, (*observations.shape[:2], horizon), observations), terminated
-            )
+            if not isinstance(answer, tuple | list) or len(answer) != 3:
+                raise WorldModelError(
+                    f"{_what(answer)} came back; return Imagined(rewards, observations, terminated)"
+                )
+            shape = (*observations.shape[:2], horizon)
+            rewards, after = floats(answer[0]), floats(answer[1])
+            _check_shape("rewards", rewards, shape)
+            _check_shape("observations", after, (*shape, observations.shape[2]))
+            return latched(Imagined(rewards, after, _truths(answer[2], shape)), terminated)
 
         return rollout
 
-    def act(_: int, __: FloatArray) -> FloatArray:
-        return start[1]
-
+    probe = (observations, lambda _, __: actions, 2)
     ways = ((sender.label, through(sender)) for sender in senders(model.rollout))
-    rollout, imagined = first_that_works(ways, start[0], act, 2, of=model, promise=_ROLLOUT)
-    again = rollout(start[0], act, 2)
-    if not np.array_equal(imagined.rewards, again.rewards, equal_nan=True):
+    rollout, imagined = first_that_works(ways, *probe, of=model, promise=_ROLLOUT)
+    if not np.array_equal(imagined.rewards, rollout(*probe).rewards, equal_nan=True):
         raise WorldModelError(
             f"{describe(model)}: rollout gave different results for identical calls, so no verdict "
             f"on it could be repeated. Draw noise from a generator seeded at its start."
         )
-    return BoundEnsemble(members=members, clip_bounds=None, _model=model, _imagine=rollout)
+    return rollout
 
 
 def _as_asked(act: Act) -> Callable[[int, Any], Any]:
@@ -325,36 +298,27 @@ def _as_asked(act: Act) -> Callable[[int, Any], Any]:
     return asked
 
 
-def _imagined(given: Any, shape: tuple[int, int, int], observations: FloatArray) -> Imagined:
-    """Return what a rollout gave, or raise WorldModelError for what has another shape."""
-    if not isinstance(given, tuple | list) or len(given) != 3:
-        raise WorldModelError(
-            f"{_what(given)} came back; return Imagined(rewards, observations, terminated)"
-        )
-    rewards, after = floats(given[0]), floats(given[1])
-    _check_shape("rewards", rewards, shape)
-    _check_shape("observations", after, (*shape, observations.shape[2]))
-    return Imagined(rewards, after, _truths(given[2], shape))
-
-
 def _dynamics_step(ensemble: Ensemble, observations: FloatArray, actions: FloatArray) -> Step:
     """Return the step of several dynamics, each for its own rows, and their rewards.
 
     Raises WorldModelError, naming the member that is not usable, or has no reward.
-
-    Parameters
-    ----------
-    observations, actions : array [P, O], array [P, A]
-        Rows to verify each member with.
     """
     steps, rewards = [], []
     for number, member in enumerate(ensemble.members):
         try:
-            dynamics = adapt_dynamics(member, observations, actions)
-            rewards.append(_reward_of(ensemble, number, dynamics.step, observations, actions))
+            steps.append(adapt_dynamics(member, observations, actions).step)
+            own = member.reward if has(member, Reward) else None
+            reward = ensemble.reward or own
+            if reward is None:
+                raise WorldModelError(
+                    f"{describe(member)} predicts no rewards, and returns are sums of rewards. "
+                    f"Write Ensemble([...], reward=function), called with observations [B, O], "
+                    f"actions [B, A] and next observations [B, O], or give each member a reward."
+                )
+            probe = (observations, actions, steps[-1](observations, actions))
+            rewards.append(_reward_of(reward, *probe))
         except WorldModelError as error:
             raise WorldModelError(f"member {number} of the Ensemble: {error}") from error.__cause__
-        steps.append(dynamics.step)
 
     def step(before: FloatArray, taken: FloatArray) -> Stepped:
         after = np.stack([call(*row) for call, *row in zip(steps, before, taken, strict=True)])
@@ -364,28 +328,13 @@ def _dynamics_step(ensemble: Ensemble, observations: FloatArray, actions: FloatA
     return step
 
 
-def _reward_of(
-    ensemble: Ensemble,
-    number: int,
-    step: ArrayFunction,
-    observations: FloatArray,
-    actions: FloatArray,
-) -> ArrayFunction:
-    """Return the rewards of a member's steps: the ensemble's function, or its own."""
-    member = ensemble.members[number]
-    if ensemble.reward is None and not has(member, Reward):
-        raise WorldModelError(
-            f"{describe(member)} predicts no rewards, and returns are sums of rewards. Write "
-            f"Ensemble([...], reward=function), called with observations [B, O], actions [B, A] "
-            f"and next observations [B, O], or give each member a reward."
-        )
-    reward: Callable[..., Any] = member.reward if ensemble.reward is None else ensemble.reward
-    takes_all = reads_both_ends(reward)
-    probe = (observations, actions, step(observations, actions))
+def _reward_of(reward: Callable[..., Any], *probe: FloatArray) -> ArrayFunction:
+    """Return rewards as a function of observations, actions and next observations."""
+    count = 3 if reads_both_ends(reward) else 2
     head = adapt(
         reward,
-        *probe[: 3 if takes_all else 2],
+        *probe[:count],
         shape=lambda before, *_: before.shape[:1],
         promise="reward(observations [B, O], actions [B, A], next observations [B, O]) -> [B]",
     )
-    return head if takes_all else lambda before, taken, _: head(before, taken)
+    return lambda *rows: head(*rows[:count])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +26,7 @@ from pytest_cpg.world_models.ensembles.rollout import ClipBounds
 from pytest_cpg.world_models.mlp import Scaling, float32
 from pytest_cpg.world_models.weights import (
     check,
+    part,
     read_metadata,
     read_safetensors,
     write_safetensors,
@@ -196,10 +195,7 @@ class EnsembleNetwork:
                 tensors |= {f"{name}.biases.{n}": value for n, value in enumerate(layers.biases)}
         if self.heads.log_variances is not None:
             tensors["log_variances"] = self.heads.log_variances
-        tensors |= {
-            f"scaling.{part.name}": getattr(self.scaling, part.name)
-            for part in dataclasses.fields(Scaling)
-        }
+        tensors |= {f"scaling.{name}": value for name, value in self.scaling._asdict().items()}
         if self.clip_bounds is not None:
             bounds = self.clip_bounds
             rewards = np.array([bounds.lowest_reward, bounds.highest_reward])
@@ -217,9 +213,28 @@ class EnsembleNetwork:
             raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
         about = _about_in(path)
         tensors = read_safetensors(path)
-        _check_tensors(tensors, about.architecture, path)
+        tensors = _checked(tensors, about.architecture, path)
+        layers = {
+            name: Layers(
+                [*part(tensors, f"{name}.weights.").values()],
+                [*part(tensors, f"{name}.biases.").values()],
+            )
+            for name in ("trained", "prior")
+        }
+        prior = layers["prior"] if about.architecture.prior_scale else None
+        bounds = {name: value.numpy() for name, value in part(tensors, "clip_bounds.").items()}
+        lowest, highest = bounds.pop("rewards", np.array([-np.inf, np.inf])).tolist()
         try:
-            return _of(tensors, about)
+            return cls(
+                architecture=about.architecture,
+                heads=Heads(layers["trained"], prior, tensors.get("log_variances")),
+                scaling=Scaling(**part(tensors, "scaling.")),
+                clip_bounds=ClipBounds(**bounds, lowest_reward=lowest, highest_reward=highest)
+                if bounds
+                else None,
+                updates=about.updates,
+                draws=about.draws,
+            )
         except ValueError as error:
             raise _foreign(path, str(error)) from None
 
@@ -243,12 +258,10 @@ def _about_in(path: str | os.PathLike[str]) -> _About:
         raise _foreign(path, str(error)) from None
 
 
-def _check_tensors(
-    tensors: Mapping[str, Tensor], architecture: Architecture, path: str | os.PathLike[str]
-) -> None:
-    """Raise WorldModelError unless all tensors are there, in the shapes of an architecture."""
-    a = architecture
-    size = {"low": (a.observation_size,), "high": (a.observation_size,), "rewards": (2,)}
+def _checked(
+    tensors: dict[str, Tensor], a: Architecture, path: str | os.PathLike[str]
+) -> dict[str, Tensor]:
+    """Return tensors in order once all are there, in the shapes of an architecture."""
     layout: dict[str, tuple[int, ...]] = {}
     for name in ("trained", "prior") if a.prior_scale else ("trained",):
         sizes = a.sizes if name == "trained" else (*a.sizes[:-1], a.means)
@@ -257,51 +270,19 @@ def _check_tensors(
             layout[f"{name}.biases.{n}"] = (a.members, 1, columns)
     if a.output == "gaussian":
         layout["log_variances"] = (2, a.members, 1, a.targets)
-    for part in dataclasses.fields(Scaling):
-        is_input = part.name.startswith("input")
-        layout[f"scaling.{part.name}"] = (a.inputs if is_input else a.targets,)
+    for name in Scaling._fields:
+        layout[f"scaling.{name}"] = (a.inputs if name.startswith("input") else a.targets,)
     if "clip_bounds.low" in tensors:
-        layout |= {f"clip_bounds.{name}": shape for name, shape in size.items()}
+        for name in ("low", "high", "rewards"):
+            layout[f"clip_bounds.{name}"] = (2 if name == "rewards" else a.observation_size,)
     check(
-        dict(tensors),
+        tensors,
         layout,
         model=f"the ensemble that {os.fspath(path)!r} says it is",
         version="a file that something else wrote to",
         ignored=(_TRAINING,),
     )
-
-
-def _of(tensors: Mapping[str, Tensor], about: _About) -> EnsembleNetwork:
-    def layers(name: str) -> Layers:
-        count = len(about.architecture.sizes) - 1
-        return Layers(
-            [tensors[f"{name}.weights.{n}"] for n in range(count)],
-            [tensors[f"{name}.biases.{n}"] for n in range(count)],
-        )
-
-    bounds = None
-    if "clip_bounds.low" in tensors:
-        lowest, highest = tensors["clip_bounds.rewards"].tolist()
-        bounds = ClipBounds(
-            low=tensors["clip_bounds.low"].numpy(),
-            high=tensors["clip_bounds.high"].numpy(),
-            lowest_reward=lowest,
-            highest_reward=highest,
-        )
-    return EnsembleNetwork(
-        architecture=about.architecture,
-        heads=Heads(
-            layers("trained"),
-            layers("prior") if about.architecture.prior_scale else None,
-            tensors.get("log_variances"),
-        ),
-        scaling=Scaling(
-            **{part.name: tensors[f"scaling.{part.name}"] for part in dataclasses.fields(Scaling)}
-        ),
-        clip_bounds=bounds,
-        updates=about.updates,
-        draws=about.draws,
-    )
+    return {name: tensors[name] for name in layout}
 
 
 def _foreign(path: str | os.PathLike[str], why: str) -> WorldModelError:

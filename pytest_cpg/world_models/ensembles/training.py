@@ -231,8 +231,7 @@ def _data(
         return float32(read), float32(predicted), scaling
     ends = torch.tensor(transitions.terminations, dtype=torch.float32)
     one_more = torch.nn.functional.pad
-    scaling = replace(
-        scaling,
+    scaling = scaling._replace(
         target_mean=one_more(scaling.target_mean, (0, 1)),
         target_scale=one_more(scaling.target_scale, (0, 1), value=1.0),
     )
