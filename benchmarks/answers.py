@@ -55,9 +55,9 @@ def main(name: str = MAZE, members: str = str(MEMBERS), workers: str = "1") -> N
     import numpy as np
 
     from pytest_cpg.episodes.arms import Execution
-    from pytest_cpg.gates.policy_comparison.grading import Criteria
     from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
     from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+    from pytest_cpg.gates.policy_comparison.result import Criteria
     from pytest_cpg.machine.pool import WorkerPool
     from pytest_cpg.world_models import Transitions, train_ensemble
 

@@ -3,10 +3,9 @@
 import numpy as np
 
 from pytest_cpg.contracts import BoxActions
-from pytest_cpg.gates.policy_comparison.grading import Criteria, grade
 from pytest_cpg.gates.policy_comparison.kind import PolicyComparison
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.result import ComparisonResult
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Criteria, grade
 from pytest_cpg.stats import GradedAnswers
 from pytest_cpg.world_models.transitions import Transitions
 

@@ -32,22 +32,18 @@ class Given(Protocol):
     @property
     def options(self) -> Mapping[str, Option]:
         """All options by name."""
-        ...
 
     @property
     def typed(self) -> Mapping[str, Any]:
         """Values that win over what is asked of one gate, by option."""
-        ...
 
     @property
     def project(self) -> Mapping[str, Any]:
         """Values of all options where nobody gives another one."""
-        ...
 
     @property
     def switches(self) -> AbstractSet[str]:
         """What is turned on, such as ``"quick"``."""
-        ...
 
 
 def asked_of(

@@ -15,7 +15,7 @@ from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
 from pytest_cpg.gates.card import Effect, Severity, Table, numbers_of
 from pytest_cpg.gates.criteria import CriteriaKind
-from pytest_cpg.gates.criterion import Criterion, Standing, worsening
+from pytest_cpg.gates.criterion import Criterion, worsening
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import Asked, Run
 from pytest_cpg.stats import Interval, Sampled
@@ -182,18 +182,9 @@ class AtMost(CriteriaKind[Measured]):
 
     def criteria(self, result: Measured) -> list[Criterion]:
         """Return the one thing that is asked."""
-        found, limit = result.found, result.limit
-        standing = Standing.of(is_met=found.high <= limit, is_missed=found.low > limit)
-        return [
-            Criterion(
-                title=self.number,
-                bound=limit,
-                needed=f"<={limit:g}",
-                found=found,
-                standing=standing,
-                p_value=result.p_value,
-            )
-        ]
+        number, limit = self.number, result.limit
+        more: dict[str, Any] = {"needed": f"<={limit:g}", "p_value": result.p_value}
+        return [Criterion.of_interval(number, result.found, limit, **more)]
 
     def level(self, result: Measured) -> float:
         """Return the level of the interval."""

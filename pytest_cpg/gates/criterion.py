@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.contracts.errors import CURE
@@ -78,23 +78,28 @@ class Criterion:
             raise ValueError(f"{title}: give at_most or at_least, and not both")
         if not math.isfinite(sampled.estimate):
             raise WorldModelError(f"the {title} of the model is {sampled.estimate}. {CURE}")
-        found = sampled.interval(level)
-        if at_most is not None:
-            standing = Standing.of(is_met=found.high <= at_most, is_missed=found.low > at_most)
-            bound, needed, p_value = at_most, f"<={at_most:.3g}", sampled.p_above(at_most)
-        else:
-            bound = at_least or 0.0
-            standing = Standing.of(is_met=found.low >= bound, is_missed=found.high < bound)
-            needed, p_value = f">={bound:.3g}", sampled.p_below(bound)
-        return cls(
-            title=title,
-            bound=bound,
-            needed=needed,
-            found=found,
-            standing=standing,
+        bound, is_floor = at_least or at_most or 0.0, at_most is None
+        return cls.of_interval(
+            title,
+            sampled.interval(level),
+            bound,
+            needed=f"{'>=' if is_floor else '<='}{bound:.3g}",
+            p_value=sampled.p_below(bound) if is_floor else sampled.p_above(bound),
             label=label,
-            p_value=p_value,
-            is_floor=at_most is None,
+            is_floor=is_floor,
+        )
+
+    @classmethod
+    def of_interval(
+        cls, title: str, found: Interval, bound: float, *, is_floor: bool = False, **more: Any
+    ) -> Criterion:
+        """Return a criterion that a number meets where its whole interval does."""
+        is_met, is_missed = found.high <= bound, found.low > bound
+        if is_floor:
+            is_met, is_missed = found.low >= bound, found.high < bound
+        standing = Standing.of(is_met=is_met, is_missed=is_missed)
+        return cls(
+            title=title, found=found, bound=bound, standing=standing, is_floor=is_floor, **more
         )
 
     def row(self, form: str) -> Row:

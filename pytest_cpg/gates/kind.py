@@ -70,7 +70,6 @@ class OfTask(Protocol):
     @property
     def task(self) -> TaskChoice:
         """The task, on which the model is judged."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,22 +196,18 @@ class Measuring(Protocol):
 
     def task(self, choice: TaskChoice) -> Task:
         """Return a gate's task, built once a session."""
-        ...
 
     def measure(self, model: Any, **given: Any) -> Any:
         """Return the kind's result for a model, judged after the test's body.
 
         ``given`` stands in for fixtures that the kind names.
         """
-        ...
 
     def beside(self) -> AbstractContextManager[Run]:
         """Give what something that is not judged is measured with."""
-        ...
 
     def note(self, text: str, *, models: int) -> None:
         """Put something that is not judged into the summary, and say how many models it is of."""
-        ...
 
 
 class Lost(NamedTuple):
@@ -280,17 +275,14 @@ class GateKind(Protocol[Spec, Result]):
     @property
     def marker(self) -> str:
         """What a test is marked with."""
-        ...
 
     @property
     def fixture(self) -> str:
         """The fixture that measures, and gives the result."""
-        ...
 
     @property
     def help(self) -> str:
         """What the marker asks, in one line."""
-        ...
 
     @property
     def arguments(self) -> Sequence[Argument]:
@@ -298,36 +290,29 @@ class GateKind(Protocol[Spec, Result]):
 
         Those are ``max_verdict``, ``drift``, ``timeout``, ``model`` and ``id``.
         """
-        ...
 
     @property
     def labels(self) -> Mapping[str, Severity]:
         """The kind's own words for its rulings, best first, and how bad each is."""
-        ...
 
     @property
     def result(self) -> type[Result]:
         """The type of results: of frozen dataclasses and plain values, which the codec reads."""
-        ...
 
     def parse(self, asked: Asked) -> Spec:
         """Return the arguments, checked, as a frozen value, which may be `OfTask`.
 
         Raise ValueError with what to write instead.
         """
-        ...
 
     def measure(self, spec: Spec, model: Any, run: Run) -> Result:
         """Measure a model."""
-        ...
 
     def judge(self, result: Result, max_verdict: MaxVerdict) -> Ruling:
         """Return what a result says; it holds all that it is judged by, as it may be read again."""
-        ...
 
     def card(self, result: Result, max_verdict: MaxVerdict, *, model: str = "") -> Card:
         """Return the card of a result; ``model`` is the judged model's name, if it has one."""
-        ...
 
 
 _RENAMED = {"GOOD PLANS": "NOT EXPLOITED"}

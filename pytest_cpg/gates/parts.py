@@ -21,40 +21,32 @@ if TYPE_CHECKING:
 class Options(Protocol):
     """A kind with options of its own, on the command line, in the environment and the ini file.
 
-    A kind from a conftest below the root directory comes too late for them.
+    No other option has their names; ``of_option`` makes a marker's argument of one. A kind from a
+    conftest below the root directory comes too late for them.
     """
 
-    @property
-    def options(self) -> Sequence[Option]:
-        """Of names that no other option has; ``of_option`` makes a marker's argument of one."""
-        ...
+    options: Sequence[Option] = ()
 
 
 class Fixtures(Protocol):
-    """A kind whose measurements need more than a model."""
+    """A kind that needs more fixtures than ``learned_dynamics``: their values in ``run.given``."""
 
-    @property
-    def fixtures(self) -> Sequence[str]:
-        """Names of fixtures beside ``learned_dynamics``, whose values are in ``run.given``."""
-        ...
+    fixtures: Sequence[str] = ()
 
 
 class Example(Protocol):
-    """A kind that says how its marker is written."""
+    """A kind that says what messages write between its marker's brackets."""
 
-    @property
-    def example(self) -> str:
-        """What messages write between the marker's brackets."""
-        ...
+    example: str = ""
 
 
 class WantsModel(Protocol):
-    """A kind whose models are no function from observations and actions to next observations."""
+    """A kind whose models are no function from observations and actions to next observations.
 
-    @property
-    def wanted_model(self) -> str:
-        """What a ``learned_dynamics`` fixture returns, in a few words."""
-        ...
+    Says in a few words what a ``learned_dynamics`` fixture returns.
+    """
+
+    wanted_model: str = ""
 
 
 class SmokeTest(Protocol):
@@ -63,10 +55,7 @@ class SmokeTest(Protocol):
     Its ``parse`` heeds ``is_smoke``, and its Ruling then says ``check="smoke test"``.
     """
 
-    @property
-    def has_smoke_test(self) -> Literal[True]:
-        """Left out where there is none."""
-        ...
+    has_smoke_test: Literal[True] | None = None
 
 
 class Resumes(Protocol):
@@ -75,10 +64,7 @@ class Resumes(Protocol):
     `pytest_cpg.gates.rows.Snapshot` does, for kinds that ask a model many questions.
     """
 
-    @property
-    def resumes(self) -> Literal[True]:
-        """Left out where there is none."""
-        ...
+    resumes: Literal[True] | None = None
 
 
 class Accepts(Protocol):
@@ -86,7 +72,6 @@ class Accepts(Protocol):
 
     def accepts(self, spec: Any) -> MaxVerdict:
         """Return what a marker without ``max_verdict`` accepts."""
-        ...
 
 
 class Runner(Protocol):
@@ -94,7 +79,6 @@ class Runner(Protocol):
 
     def runner(self, spec: Any, measuring: Measuring) -> Any:
         """Return the fixture's value."""
-        ...
 
 
 class Forecasts(Protocol):
@@ -112,7 +96,6 @@ class Forecasts(Protocol):
         cost : mapping or None
             What `Costs` says of the last run.
         """
-        ...
 
 
 class Costs(Forecasts, Protocol):
@@ -120,7 +103,6 @@ class Costs(Forecasts, Protocol):
 
     def cost(self, result: Any) -> Any:
         """Return what the next forecast is given as plain values: those, or a dataclass."""
-        ...
 
 
 class Baselined(Protocol):
@@ -128,11 +110,9 @@ class Baselined(Protocol):
 
     def entry(self, result: Any) -> Any:
         """Return the kept part of an accepted result: plain values or a frozen dataclass."""
-        ...
 
     def compare(self, accepted: Any, result: Any) -> Drift:
         """Compare a new result with an entry, None where there is none."""
-        ...
 
 
 class ReadsEntries(Baselined, Protocol):
@@ -143,7 +123,6 @@ class ReadsEntries(Baselined, Protocol):
 
     def read_entry(self, values: Mapping[str, Any], *, commit: str) -> Any:
         """Return the entry of plain values, accepted at a commit; raise ValueError if wrong."""
-        ...
 
 
 class Unprovable(Baselined, Protocol):
@@ -151,7 +130,6 @@ class Unprovable(Baselined, Protocol):
 
     def unprovable(self, accepted: Mapping[str, Any]) -> Sequence[Finding]:
         """Return remarks on new entries, by gate."""
-        ...
 
 
 class Replays(Protocol):
@@ -162,17 +140,14 @@ class Replays(Protocol):
 
     def lost(self, result: Any) -> Lost:
         """Return which episodes a result lost, and how."""
-        ...
 
     def read_lost(self, values: Mapping[str, Any], *, episodes: Sequence[int]) -> Any:
         """Return ``Lost.then`` of its plain values; raise ValueError if they are wrong."""
-        ...
 
     def replay(
         self, spec: Any, model: Any, run: Run, *, episodes: Sequence[int], then: Any = None
     ) -> Replay:
         """Run episodes again, as they were lost where that is given."""
-        ...
 
 
 class ReplaysBroken(Protocol):
@@ -180,7 +155,6 @@ class ReplaysBroken(Protocol):
 
     def lost_by_breaking(self, spec: Any, model: Any, run: Run, *, episode: int) -> Lost:
         """Return the episode that was lost so, and how."""
-        ...
 
 
 class Alarms(Protocol):
@@ -188,7 +162,6 @@ class Alarms(Protocol):
 
     def alarm(self, result: Any) -> Alarm:
         """Return what a result brings to the family of all gates."""
-        ...
 
 
 class Together(Protocol):
@@ -198,7 +171,6 @@ class Together(Protocol):
         self, compared: Sequence[Compared], groups: Mapping[str, str]
     ) -> Sequence[Finding]:
         """Return their findings; ``groups`` has the recipe of each checkpoint's gate."""
-        ...
 
 
 class WithoutEffect(Protocol):
@@ -206,7 +178,6 @@ class WithoutEffect(Protocol):
 
     def without_effect(self, results: Sequence[Any]) -> Mapping[str, str]:
         """Return why, by the name of each option that decided nothing in these results."""
-        ...
 
 
 _OF_SEVERAL = (Baselined, ReadsEntries, Unprovable, Costs, Replays)

@@ -40,7 +40,6 @@ class Block(Protocol):
     @property
     def rows(self) -> IntArray:
         """Their numbers, from 0."""
-        ...
 
 
 B = TypeVar("B", bound=Block)

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from comparisons import KIND, label_of
 
-from pytest_cpg.gates.policy_comparison.grading import Criteria, grade
-from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Criteria, Design, grade
 from pytest_cpg.stats import GradedAnswers, sampled_metrics
 
 pytestmark = pytest.mark.slow

@@ -27,7 +27,6 @@ from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.policy_comparison import answers
 from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns, spread_over
-from pytest_cpg.gates.policy_comparison.grading import Criteria
 from pytest_cpg.gates.policy_comparison.guards import (
     Held,
     action_fault,
@@ -38,7 +37,12 @@ from pytest_cpg.gates.policy_comparison.guards import (
     saturated_fault,
 )
 from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
-from pytest_cpg.gates.policy_comparison.result import ComparisonResult, KeptAnswers, OneStep
+from pytest_cpg.gates.policy_comparison.result import (
+    ComparisonResult,
+    Criteria,
+    KeptAnswers,
+    OneStep,
+)
 from pytest_cpg.stats import GradedAnswers, answer_metrics
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models.ensembles.binding import bind_ensemble

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from comparisons import graded_table
 
-from pytest_cpg.gates.policy_comparison.figures import figures
+from pytest_cpg.gates.policy_comparison.card import figures
 from pytest_cpg.stats import wilson_interval
 
 

@@ -9,9 +9,9 @@ from queries import returns_of, simulated
 from sliders import Slider
 
 from pytest_cpg.contracts import BoxActions, ComponentError, CpgError, TaskError
-from pytest_cpg.gates.policy_comparison.candidates import reached_states
 from pytest_cpg.gates.policy_comparison.generate import generate_queries
 from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
+from pytest_cpg.gates.policy_comparison.simulators import reached_states
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.planners.policies import (
     FunctionPolicy,

@@ -13,7 +13,7 @@ from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.replay import replay
-from pytest_cpg.gates.model_ranking import rank_on_starts
+from pytest_cpg.gates.planning_gap.benchmark import rank_on_starts
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.notation import recovery_text
 from pytest_cpg.gates.planning_gap.stopping import Criteria

@@ -8,8 +8,7 @@ not look in here.
 from __future__ import annotations
 
 from pytest_cpg.gates.plan_quality.agents import Edits, ShortOfErrorWarning, score
-from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore, cfsim
-from pytest_cpg.gates.plan_quality.search import Search
+from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore, Search, cfsim
 from pytest_cpg.gates.plan_quality.simulator import Environment
 
 __all__ = [

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore, check_choice
-from pytest_cpg.gates.plan_quality.search import Search, explore
+from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore, Search, check_choice, explore
 from pytest_cpg.gates.plan_quality.simulator import (
     Environment,
     Plan,

@@ -33,7 +33,7 @@ from pytest_cpg.episodes.probe import (
 )
 from pytest_cpg.episodes.stage import Progress
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.gates.as_trained import as_trained
+from pytest_cpg.gates.choices import as_trained
 from pytest_cpg.gates.kind import Run, TaskChoice
 from pytest_cpg.gates.plan_quality.result import (
     Counts,

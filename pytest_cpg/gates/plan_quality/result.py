@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.episodes.design import DesignRecord
-from pytest_cpg.gates.plan_quality.search import Search
+from pytest_cpg.gates.plan_quality.formulas import Search
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.returns import mean_interval
 

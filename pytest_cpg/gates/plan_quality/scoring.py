@@ -22,8 +22,7 @@ from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.gates.plan_quality.formulas import are_flat, bounded, cfsim
-from pytest_cpg.gates.plan_quality.search import Search, explore
+from pytest_cpg.gates.plan_quality.formulas import Search, are_flat, bounded, cfsim, explore
 from pytest_cpg.planners.search import Choice, objective_of
 from pytest_cpg.world_models import BoundModel
 

@@ -28,15 +28,12 @@ class Environment(Protocol):
 
     def reset(self, *, seed: int) -> Any:
         """Go to where the plan begins; all that is random from now on follows from the seed."""
-        ...
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Any]:
         """Return observation, reward, whether it is terminated, or truncated, and anything."""
-        ...
 
     def clone(self) -> Environment:
         """Return a copy that goes on exactly as this one would, and shares nothing with it."""
-        ...
 
 
 def check_environment(environment: Any) -> None:

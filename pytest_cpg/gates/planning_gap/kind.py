@@ -26,9 +26,8 @@ from pytest_cpg.gates.arguments import (
     of_option,
     one_of,
 )
-from pytest_cpg.gates.as_trained import as_trained
 from pytest_cpg.gates.card import Card, Ruling, Severity
-from pytest_cpg.gates.choices import task_and_planner
+from pytest_cpg.gates.choices import as_trained, task_and_planner
 from pytest_cpg.gates.kind import (
     Alarm,
     Asked,

@@ -6,9 +6,9 @@ random, graded policies, and no pair whose returns are nearly the same.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, get_args
 
 import numpy as np
@@ -16,14 +16,14 @@ import numpy as np
 from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task
 from pytest_cpg.contracts.policy import Policy
 from pytest_cpg.contracts.task import has_ended
-from pytest_cpg.gates.policy_comparison.candidates import (
+from pytest_cpg.gates.policy_comparison.queries import PolicyQueries, policies_of
+from pytest_cpg.gates.policy_comparison.simulators import (
     Behaviour,
     Candidates,
     draw_candidates,
     reached_states,
+    true_returns,
 )
-from pytest_cpg.gates.policy_comparison.queries import PolicyQueries, policies_of
-from pytest_cpg.gates.policy_comparison.simulators import true_returns
 from pytest_cpg.planners.acting import check_repeats, checked_actions
 from pytest_cpg.stats.counts import check_count
 
@@ -37,55 +37,6 @@ _BLOCK = 100
 _PROBES = 4
 
 Progress: TypeAlias = Callable[[int, int], object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """What is asked for, checked."""
-
-    task: Task
-    policies: tuple[Policy, ...]
-    seed: int
-    candidates: int
-    horizons: tuple[int, ...]
-    discount: float
-    starts: Behaviour
-    same_start: float
-
-    def act(
-        self,
-        policy: int,
-        observations: FloatArray,
-        step: int = 0,
-        starts: FloatArray | None = None,
-    ) -> FloatArray:
-        """Return the actions [B, A] of a policy, by its index; see `PolicyQueries.act`."""
-        return checked_actions(
-            self.policies[policy],
-            f"policy {policy}",
-            observations,
-            self.task.actions,
-            step=step,
-            starts=starts,
-        )
-
-    @property
-    def blocks(self) -> list[tuple[int, IntArray]]:
-        """The horizon and the indices of each block of candidates, in order."""
-        firsts = range(0, self.candidates, _BLOCK)
-        return [(h, np.arange(_BLOCK) + first) for h in self.horizons for first in firsts]
-
-    def drawn(self, states: FloatArray, horizon: int, indices: IntArray) -> Candidates:
-        """Return the candidates of a block, whose starts are among states [P, S]."""
-        return draw_candidates(
-            self.task,
-            indices,
-            seed=self.seed,
-            horizon=horizon,
-            starts=len(states),
-            policies=len(self.policies),
-            same_start=self.same_start,
-        )
 
 
 def generate_queries(
@@ -143,40 +94,68 @@ def generate_queries(
         raise ValueError(f"task must be a task such as TASKS['maze'](), got {task!r:.60}")
     if not isinstance(horizons, Sequence):
         raise ValueError(f"horizons must be several, got {horizons!r}: write ({horizons!r},)")
-    plan = _Plan(
-        task=task,
-        policies=policies_of(policies),
-        seed=check_count("seed", seed),
-        candidates=check_count("candidates", candidates, least=1),
-        horizons=tuple(check_count("horizons", one, least=1) for one in horizons),
+    seed = check_count("seed", seed)
+    candidates = check_count("candidates", candidates, least=1)
+    horizons = tuple(check_count("horizons", horizon, least=1) for horizon in horizons)
+    acting = policies_of(policies)
+    if len(acting) < 2:
+        raise ValueError(f"need at least two policies to compare, got {len(acting)}")
+    _check(candidates, horizons, starts, gap=gap, discount=discount, same_start=same_start)
+    names = [f"policy {number}" for number in range(len(acting))]
+
+    def act(
+        policy: int, seen: FloatArray, step: int = 0, begun: FloatArray | None = None
+    ) -> FloatArray:
+        return checked_actions(
+            acting[policy], names[policy], seen, task.actions, step=step, starts=begun
+        )
+
+    observed = task.observe(task.reset(np.arange(_PROBES)))
+    for number, policy in enumerate(acting):
+        check_repeats(policy, names[number], observed, act(number, observed))
+    reached = reached_states(task, act, policies=len(acting), seed=seed, behaviour=starts)
+    states = _living(task, reached, announce)
+    drawn = [
+        draw_candidates(
+            task,
+            np.arange(_BLOCK) + first,
+            seed=seed,
+            horizon=horizon,
+            starts=len(states),
+            policies=len(acting),
+            same_start=same_start,
+        )
+        for horizon in horizons
+        for first in range(0, candidates, _BLOCK)
+    ]
+    horizon_of = np.repeat(horizons, candidates)
+    returns = []
+    for done, block in enumerate(drawn, 1):
+        sides = block.sides(states, horizon_of[(done - 1) * _BLOCK])
+        returns.append(true_returns(task, sides, act, discount).reshape(2, -1))
+        if progress is not None:
+            progress(done * _BLOCK, len(horizon_of))
+    return PolicyQueries(
+        environment=task.name,
+        policies=acting,
         discount=discount,
-        starts=starts,
-        same_start=same_start,
+        action_space=task.actions,
+        **_remaining(
+            task, states, drawn, np.concatenate(returns, axis=1), horizon_of, gap, balanced
+        ),
     )
-    _check(plan, gap)
-    _check_policies(plan)
-    states = _living_states(plan, announce)
-    returns = _returns(plan, states, progress)
-    return _queries(plan, states, returns, gap, is_balanced=balanced)
 
 
-def _living_states(plan: _Plan, announce: Callable[[str], object]) -> FloatArray:
-    """Return the states [P, S] that queries start from, and tell how many are left out as over.
+def _living(task: Task, states: FloatArray, announce: Callable[[str], object]) -> FloatArray:
+    """Return the states [P, S] that are not over, and tell how many are left out.
 
     Whatever is done there, nothing moves and nothing is paid: a query would ask which start is
     over.
     """
-    states = reached_states(
-        plan.task,
-        plan.act,
-        policies=len(plan.policies),
-        seed=plan.seed,
-        behaviour=plan.starts,
-    )
-    is_over = has_ended(plan.task, states)
+    is_over = has_ended(task, states)
     if is_over.all():
         raise ComponentError(
-            f"{plan.task.name}: all {len(states)} states that queries could start from are over. "
+            f"{task.name}: all {len(states)} states that queries could start from are over. "
             f"Let terminated() be false at the start of an episode."
         )
     if is_over.any():
@@ -187,32 +166,25 @@ def _living_states(plan: _Plan, announce: Callable[[str], object]) -> FloatArray
     return states[~is_over]
 
 
-def _returns(plan: _Plan, states: FloatArray, progress: Progress | None) -> FloatArray:
-    """Return what both sides of all candidates [C] earn, [2, C]."""
-    returns, blocks = [], plan.blocks
-    for done, (horizon, indices) in enumerate(blocks, 1):
-        sides = plan.drawn(states, horizon, indices).sides(states, horizon)
-        returns.append(true_returns(plan.task, sides, plan.act, plan.discount).reshape(2, -1))
-        if progress is not None:
-            progress(done * _BLOCK, len(blocks) * _BLOCK)
-    return np.concatenate(returns, axis=1)
-
-
-def _queries(
-    plan: _Plan, states: FloatArray, returns: FloatArray, gap: float, *, is_balanced: bool
-) -> PolicyQueries:
-    """Return the queries that remain of all candidates with returns [2, C]."""
-    blocks = [plan.drawn(states, horizon, indices) for horizon, indices in plan.blocks]
+def _remaining(
+    task: Task,
+    states: FloatArray,
+    drawn: Sequence[Candidates],
+    returns: FloatArray,
+    horizons: IntArray,
+    gap: float,
+    is_balanced: bool,
+) -> dict[str, Any]:
+    """Return the arrays of the queries that remain of all candidates with returns [2, C]."""
     starts, policies, actions = (
-        np.concatenate([getattr(block, name) for block in blocks], axis=1)
+        np.concatenate([getattr(block, name) for block in drawn], axis=1)
         for name in ("starts", "policies", "actions")
     )
-    horizons = np.repeat(plan.horizons, plan.candidates)
     sides = np.stack([np.zeros_like(horizons), np.ones_like(horizons)])
     differences = np.abs(returns[0] - returns[1])
     is_kept = differences > gap
     if is_balanced:
-        sides[:, np.concatenate([block.is_turned for block in blocks])] ^= 1
+        sides[:, np.concatenate([block.is_turned for block in drawn])] ^= 1
         labels = np.take_along_axis(returns, sides, axis=0)
         is_kept &= _evenly(labels[0] < labels[1], horizons, is_kept)
     if not is_kept.any():
@@ -221,26 +193,19 @@ def _queries(
             f"{differences.max():.3g}. Lower the gap, or grade the policies further apart."
         )
     rows = np.flatnonzero(is_kept)
-    found: Any = {}
+    arrays: dict[str, Any] = {"horizons": horizons[rows]}
     for number, side in enumerate("ab"):
         # Which of the two drawn sides is this one now.
-        own = (sides[number, rows], rows)
-        begun = states[starts[own]]
-        found |= {
+        chosen = (sides[number, rows], rows)
+        begun = states[starts[chosen]]
+        arrays |= {
             f"states_{side}": begun,
-            f"observations_{side}": plan.task.observe(begun),
-            f"policy_{side}": policies[own],
-            f"actions_{side}": actions[own],
-            f"returns_{side}": returns[own],
+            f"observations_{side}": task.observe(begun),
+            f"policy_{side}": policies[chosen],
+            f"actions_{side}": actions[chosen],
+            f"returns_{side}": returns[chosen],
         }
-    return PolicyQueries(
-        environment=plan.task.name,
-        policies=plan.policies,
-        horizons=horizons[rows],
-        discount=plan.discount,
-        action_space=plan.task.actions,
-        **found,
-    )
+    return arrays
 
 
 def _evenly(labels: BoolArray, horizons: IntArray, is_kept: BoolArray) -> BoolArray:
@@ -254,35 +219,22 @@ def _evenly(labels: BoolArray, horizons: IntArray, is_kept: BoolArray) -> BoolAr
     return chosen
 
 
-def _check_policies(plan: _Plan) -> None:
-    """Raise CpgError unless every policy answers first observations alike twice."""
-    observed = plan.task.observe(plan.task.reset(np.arange(_PROBES)))
-    for number, policy in enumerate(plan.policies):
-        check_repeats(policy, f"policy {number}", observed, plan.act(number, observed))
-
-
-def _check(plan: _Plan, gap: float) -> None:
-    if len(plan.policies) < 2:
-        raise ValueError(f"need at least two policies to compare, got {len(plan.policies)}")
-    if plan.candidates % _BLOCK:
+def _check(candidates: int, horizons: Sequence[int], starts: str, **numbers: float) -> None:
+    """Raise ValueError for an impossible setting."""
+    if candidates % _BLOCK:
         raise ValueError(
             f"candidates must be a multiple of {_BLOCK}, which are simulated at once, got "
-            f"{plan.candidates!r}"
+            f"{candidates!r}"
         )
-    horizons = plan.horizons
     if not horizons:
         raise ValueError("horizons must be at least one, got none")
     if list(horizons) != sorted(set(horizons)):
         raise ValueError(
             f"horizons must increase, got {horizons!r}: write {tuple(sorted(set(horizons)))!r}"
         )
-    if plan.starts not in get_args(Behaviour):
-        raise ValueError(f"starts must be one of {get_args(Behaviour)}, got {plan.starts!r}")
-    for name, value, most in (
-        ("gap", gap, float("inf")),
-        ("discount", plan.discount, 1),
-        ("same_start", plan.same_start, 1),
-    ):
+    if starts not in get_args(Behaviour):
+        raise ValueError(f"starts must be one of {get_args(Behaviour)}, got {starts!r}")
+    for name, value in numbers.items():
+        most, span = (math.inf, "at least 0") if name == "gap" else (1, "from 0 to 1")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-            span = "at least 0" if name == "gap" else "from 0 to 1"
             raise ValueError(f"{name} must be a number {span}, got {value!r}")

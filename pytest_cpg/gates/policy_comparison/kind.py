@@ -21,10 +21,14 @@ from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import Asked, Run
 from pytest_cpg.gates.notation import with_ends
 from pytest_cpg.gates.policy_comparison.card import WORDS, shown
-from pytest_cpg.gates.policy_comparison.grading import Criteria
 from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, ComparisonResult, KeptAnswers
+from pytest_cpg.gates.policy_comparison.result import (
+    FEWEST_ERRORS,
+    ComparisonResult,
+    Criteria,
+    KeptAnswers,
+)
 from pytest_cpg.stats import Interval, sampled_differences, wilson_interval
 
 _METHOD = "pci"
@@ -128,13 +132,12 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
 
     def criteria(self, result: ComparisonResult) -> list[Criterion]:
         """Return what is asked of a result, and how it stands to each."""
-        asked, loss, p_values = result.criteria, result.loss, result.grades.p_values
-        trivial, most = result.trivial_loss, result.criteria.max_loss
+        asked, grades, loss = result.criteria, result.grades, result.loss
+        trivial, surest = result.trivial_loss, f"surest {100 * asked.min_coverage:.3g} %"
         # What is never right where a trivial answer is wrong, is no better for sure. The trivial
         # loss is of the same queries: it has luck of its own, which their difference knows.
-        behind = result.grades.behind
-        is_missed = behind.low >= 0 or result.grades.beyond == 0
-        is_met = loss.high < trivial and behind.high < 0 and not is_missed
+        is_missed = grades.behind.low >= 0 or grades.beyond == 0
+        is_met = loss.high < trivial and grades.behind.high < 0 and not is_missed
         criteria = [
             Criterion(
                 title="loss",
@@ -143,64 +146,33 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
                 found=loss,
                 standing=Standing.of(is_met=is_met, is_missed=is_missed),
                 label="UNINFORMED",
-                p_value=p_values["loss"],
+                p_value=grades.p_values["loss"],
             )
         ]
-        if most is not None:
-            criteria.append(
-                Criterion(
-                    title="loss, max_loss",
-                    bound=most,
-                    needed=f"<={most:.3f}",
-                    found=loss,
-                    standing=Standing.of(is_met=loss.high <= most, is_missed=loss.low > most),
-                    label="UNINFORMED",
-                    p_value=p_values["max_loss"],
-                )
-            )
-        auroc = result.auroc
-        if auroc is not None:
-            criteria.append(
-                Criterion(
-                    title="AUROC",
-                    bound=asked.min_auroc,
-                    needed=f">= {asked.min_auroc:.2f}",
-                    found=auroc,
-                    standing=Standing.of(
-                        is_met=auroc.low >= asked.min_auroc, is_missed=auroc.high < asked.min_auroc
-                    ),
-                    label="OVERCONFIDENT",
-                    p_value=p_values["auroc"],
-                )
-            )
         # The share that may be answered at max_risk is a maximum over thresholds, which jumps: what
         # is judged is the risk of the share that is asked for, no larger where that one is.
-        surest = result.surest_loss
-        criteria.append(
-            Criterion(
-                title=f"surest {100 * asked.min_coverage:.3g} %",
-                bound=asked.max_risk,
-                needed=f"<={asked.max_risk:.3f}",
-                found=surest,
-                standing=Standing.of(
-                    is_met=surest.high <= asked.max_risk, is_missed=surest.low > asked.max_risk
-                ),
-                label="OVERCONFIDENT",
-                p_value=p_values["coverage_at_risk"],
-            )
-        )
+        for title, found, bound, needed, name in (
+            ("loss, max_loss", loss, asked.max_loss, "<={:.3f}", "max_loss"),
+            ("AUROC", result.auroc, asked.min_auroc, ">= {:.2f}", "auroc"),
+            (surest, result.surest_loss, asked.max_risk, "<={:.3f}", "coverage_at_risk"),
+        ):
+            if found is not None and bound is not None:
+                criteria.append(
+                    Criterion.of_interval(
+                        title,
+                        found,
+                        bound,
+                        needed=needed.format(bound),
+                        label="UNINFORMED" if name == "max_loss" else "OVERCONFIDENT",
+                        p_value=grades.p_values[name],
+                        is_floor=title == "AUROC",
+                    )
+                )
         return criteria
-
-    def check(self, result: ComparisonResult) -> str:  # noqa: ARG002
-        """Return nothing: it has no check in place of a gate."""
-        return ""
 
     def level(self, result: ComparisonResult) -> float:
         """Return the level of a result's intervals."""
         return result.criteria.level
-
-    def blindness(self, result: ComparisonResult) -> None:
-        """Return nothing: what a trivial answer would say is a criterion."""
 
     def label(self, result: ComparisonResult) -> str:
         """Return the gate's word for a result."""

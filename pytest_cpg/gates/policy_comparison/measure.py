@@ -18,7 +18,6 @@ from pytest_cpg.gates.policy_comparison.answers import (
     spread_over,
 )
 from pytest_cpg.gates.policy_comparison.confidences import compared
-from pytest_cpg.gates.policy_comparison.grading import Criteria, grade
 from pytest_cpg.gates.policy_comparison.guards import (
     action_fault,
     clip_fault,
@@ -30,7 +29,7 @@ from pytest_cpg.gates.policy_comparison.guards import (
     saturated_fault,
 )
 from pytest_cpg.gates.policy_comparison.queries import ARRAYS, PolicyQueries
-from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Design
+from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Criteria, Design, grade
 from pytest_cpg.gates.rows import Snapshot
 from pytest_cpg.stats import GradedAnswers
 

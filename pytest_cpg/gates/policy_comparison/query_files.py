@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +16,7 @@ from pytest_cpg.contracts.policy import Policy
 from pytest_cpg.machine.files import FileError, check_unpacked_size, replace_file
 from pytest_cpg.planners.policies import TanhNetwork
 
-if TYPE_CHECKING:
-    from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
+Q = TypeVar("Q")
 
 _FORMAT = 1
 # Observations by whose actions a policy that is given again is known, and how near they must be:
@@ -27,57 +25,48 @@ _PROBES = 4
 _NEAR = 1e-4
 
 
-class StoredArrays:
-    """The arrays of an .npz by name, which say what is missing or no plain array."""
+class StoredArrays(dict[str, npt.NDArray[Any]]):
+    """The arrays of a file by name; FileError for one that it has not."""
 
-    def __init__(self, path: Path, archive: Any) -> None:
-        self.path, self._archive = path, archive
+    def __init__(self, path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().__init__(arrays)
+        self.path = path
 
-    def __len__(self) -> int:
-        return len(self._archive.files)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._archive
-
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        if name not in self._archive:
-            known = ", ".join(sorted(self._archive)) or "none"
-            refuse(self.path, f"it has no array {name!r}, only {known:.200}")
-        try:
-            return np.asarray(self._archive[name])
-        # What is in a file may be wrong in any way, and its header may ask for any memory.
-        except Exception as error:
-            why = str(error) or type(error).__name__
-            refuse(self.path, f"its array {name!r} cannot be read ({why})")
+    def __missing__(self, name: str) -> NoReturn:
+        known = ", ".join(sorted(self)) or "none"
+        refuse(self.path, f"it has no array {name!r}, only {known:.200}")
 
 
-@contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[StoredArrays]:
-    """Open an .npz, from which no pickle is read.
+def _stored(path: str | os.PathLike[str]) -> StoredArrays:
+    """Return the arrays of an .npz, from which no pickle is read.
 
-    Raises FileError when it is missing, no .npz, or would swell; and from what is then asked of it.
+    Raises FileError when it is missing, no .npz of plain arrays, or would swell.
     """
-    source = Path(path)
-    with ExitStack() as stack:
-        if source.exists() and not source.is_file():
-            refuse(source, f"it is {'a folder' if source.is_dir() else 'no regular file'}")
-        try:
-            check_unpacked_size(source)
-            # Opened here: numpy leaves a file open that it cannot read.
-            archive = np.load(stack.enter_context(source.open("rb")), allow_pickle=False)
-        except FileNotFoundError:
-            raise FileError(
-                f"there is no file of queries {source}. Check the path, which starts where pytest "
-                f"was called."
-            ) from None
-        # As above.
-        except Exception as error:
-            # numpy says so of whatever it does not know, and how to load it unsafely.
-            why = "" if "pickle" in str(error) else f" ({str(error) or type(error).__name__})"
-            refuse(source, f"it is no .npz of plain arrays{why}")
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            refuse(source, "it is a single array, no .npz")
-        yield StoredArrays(source, stack.enter_context(archive))
+    source, name = Path(path), ""
+    if source.exists() and not source.is_file():
+        refuse(source, f"it is {'a folder' if source.is_dir() else 'no regular file'}")
+    try:
+        check_unpacked_size(source)
+        # Opened here: numpy leaves a file open that it cannot read.
+        with source.open("rb") as file:
+            archive, arrays = np.load(file, allow_pickle=False), {}
+            if isinstance(archive, np.ndarray):
+                raise ValueError("a single array")
+            for name in archive.files:
+                arrays[name] = np.asarray(archive[name])
+    except FileNotFoundError:
+        raise FileError(
+            f"there is no file of queries {source}. Check the path, which starts where pytest "
+            f"was called."
+        ) from None
+    # What is in a file may be wrong in any way, and its header may ask for any memory.
+    except Exception as error:
+        why = str(error) or type(error).__name__
+        if name:
+            refuse(source, f"its array {name!r} cannot be read ({why})")
+        # numpy says so of whatever it does not know, and how to load it unsafely.
+        refuse(source, f"it is no .npz of plain arrays{'' if 'pickle' in why else f' ({why})'}")
+    return StoredArrays(source, arrays)
 
 
 def refuse(path: Path, wrong: str) -> NoReturn:
@@ -88,15 +77,13 @@ def refuse(path: Path, wrong: str) -> NoReturn:
     ) from None
 
 
-def save_queries(
-    queries: PolicyQueries, arrays: Iterable[str], path: str | os.PathLike[str]
-) -> None:
+def save_queries(queries: Any, arrays: Iterable[str], path: str | os.PathLike[str]) -> None:
     """Write queries, or raise FileError where the file cannot be written.
 
     A `TanhNetwork` is written with them. Of any other policy only a few actions are, by which it is
     known when it is given again.
     """
-    content: dict[str, npt.ArrayLike] = {
+    content: dict[str, Any] = {
         "format": _FORMAT,
         "environment": queries.environment,
         "discount": queries.discount,
@@ -112,29 +99,23 @@ def save_queries(
         else:
             probes = np.concatenate([queries.observations_a, queries.observations_b])[:_PROBES]
             content[f"policy{number}_answers"] = queries.act(number, probes)
-    write_arrays(Path(path), content)
-
-
-def write_arrays(path: Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
-    """Write a compressed .npz, as a whole or not at all; raise FileError where that fails."""
-    packed = io.BytesIO()
-    plain: Any = {name: np.asarray(array) for name, array in arrays.items()}
-    np.savez_compressed(packed, **plain)
+    packed, file = io.BytesIO(), Path(path)
+    np.savez_compressed(packed, **content)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, packed.getvalue())
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, packed.getvalue())
     except OSError as error:
         raise FileError(
-            f"cannot write {path}: {error.strerror or error}. Name another path."
+            f"cannot write {file}: {error.strerror or error}. Name another path."
         ) from None
 
 
 def load_queries(
-    kind: type[PolicyQueries],
+    kind: Callable[..., Q],
     arrays: Mapping[str, bool],
     path: str | os.PathLike[str],
     policies: Sequence[Policy] | None = None,
-) -> PolicyQueries:
+) -> Q:
     """Read queries that `save_queries` wrote.
 
     Raises FileError when the file is missing, damaged or from something else; when policies are
@@ -147,14 +128,14 @@ def load_queries(
     policies : sequence of Policy, optional
         All of them, in the order of old; None where all are networks, which are in the file.
     """
-    with opened(path) as stored:
-        try:
-            _check_format(stored)
-            queries = kind(**_stored_fields(arrays, stored, policies))
-            _check_same(stored, queries)
-        # What arrays of other shapes, kinds and numbers are refused by.
-        except (TypeError, ValueError, IndexError, OverflowError) as error:
-            refuse(stored.path, str(error))
+    stored = _stored(path)
+    try:
+        _check_format(stored)
+        queries = kind(**_stored_fields(arrays, stored, policies))
+        _check_same(stored, queries)
+    # What arrays of other shapes, kinds and numbers are refused by.
+    except (TypeError, ValueError, IndexError, OverflowError) as error:
+        refuse(stored.path, str(error))
     return queries
 
 
@@ -205,7 +186,7 @@ def _completed(
     return [policy for policy in own if policy is not None]
 
 
-def _check_same(stored: StoredArrays, queries: PolicyQueries) -> None:
+def _check_same(stored: StoredArrays, queries: Any) -> None:
     """Raise FileError where a policy given again acts otherwise than the one that was saved."""
     probes = np.concatenate([queries.observations_a, queries.observations_b])[:_PROBES]
     for number in range(len(queries.policies)):
