@@ -201,16 +201,6 @@ def test_at_least_one_thread_is_needed(pendulum):
         simulator.Simulator(pendulum, threads=0)
 
 
-def test_a_closed_simulator_starts_again_on_demand(pendulum):
-    sim = simulator.Simulator(pendulum, threads=2)
-    sim.close()
-    states, controls = random_batch(20, 3)
-    expected = sim.rollout(states, controls)
-    sim.close()
-    sim.close()
-    np.testing.assert_array_equal(sim.rollout(states, controls), expected)
-
-
 def test_a_simulator_is_not_pickled(pendulum):
     with pytest.raises(TypeError, match="send the task's name"):
         pickle.dumps(simulator.Simulator(pendulum, threads=1))

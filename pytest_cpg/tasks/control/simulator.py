@@ -238,12 +238,6 @@ class Simulator:
             mujoco.mj_setConst(model, mujoco.MjData(model))
         return Simulator(model, threads=1, substeps=self.substeps)
 
-    def close(self) -> None:
-        """Stop the threads; the next rollout starts them again."""
-        if self._workers is not None:
-            self._workers.stop()
-            self._workers = None
-
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a simulator cannot be pickled or copied: send the task's name and build it there"
