@@ -27,18 +27,9 @@ loses the margin passes in at most 2.50 % of runs. A model that did not change r
 most 2.49 % of runs, and an oracle that just reaches `min_oracle` fails in at most 2.50 %.
 `stop="sequential"` keeps 2.50 % over all looks together, at every limit from 10 to 150 episodes.
 
-A comparison of policies passes a model that is just at the limit of its surest answers, or of its
-loss, in at most 2.8 % of gates of 200 queries or more, at every loss from 0.06 to 0.3, and in at
-most 5.7 % where they come from 30 starts alone. One whose confidence hardly tells (AUROC 0.60)
-passes where few answers are wrong: at a loss of 0.02 in 49.5 % of gates of 200 queries and 40.5 %
-of 500, as AUROC is not judged below ten wrong answers; from a loss of 0.06 on in at most 3.0 %.
-
-A gate on plans calls a model that is just at `max_exploitation` EXPLOITED in at most 2.1 % of gates
-of any size, for the constructed faults.
-
-**What a green gate does not say.** A small drop passes: at 50 episodes and an oracle that solves
-all, one of 0.131 fails 4 times in 5, and a smaller one less often. The summary of a session says it
-for its gates. MODEL AS GOOD AS ORACLE is a proof only with a margin.
+What a green gate does not say is in [statistics in words](statistics-in-words.md), and what hold of
+comparisons of policies and gates on plans in their pages ([policies](policy-comparison.md#what-the-numbers-are-worth),
+[plans](plan-quality.md#measured)).
 
 **Where the promise does not hold.**
 
