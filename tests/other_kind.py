@@ -94,24 +94,15 @@ def other_gate(error, **more):
         def card(self, result, max_verdict):
             return other_card(result["error"], **more)
 
-    comparison = {
-        "name": "t.py::test_error",
-        "kind": "other",
-        "reason": "the error is above its limit",
-        "max_verdict": "ACCURATE",
-        "attempt": 1,
-        "drift": None,
-        "films": [],
-        "result": {"error": error},
-    }
-    found = {**gate("t.py::test_error", outcome="failed"), "comparisons": [comparison]}
-    return found, {**GATES, "other": Other()}
+    kind, reason = Other(), "the error is above its limit"
+    return _read("error", kind, {"error": error}, reason), {**GATES, "other": kind}
 
 
-def _read(marker, kind, result, reason):
+def _read(name, kind, result, reason):
+    """Return a gate in a document, as it is read."""
     comparison = {
-        "name": f"t.py::test_{marker}",
-        "kind": marker,
+        "name": f"t.py::test_{name}",
+        "kind": kind.marker,
         "reason": reason,
         "max_verdict": next(iter(kind.labels)),
         "attempt": 1,
@@ -120,7 +111,7 @@ def _read(marker, kind, result, reason):
         "result": result,
     }
     outcome = "failed" if reason else "passed"
-    return {**gate(f"t.py::test_{marker}", outcome=outcome), "comparisons": [comparison]}
+    return {**gate(f"t.py::test_{name}", outcome=outcome), "comparisons": [comparison]}
 
 
 class _Blind:

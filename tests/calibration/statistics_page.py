@@ -27,9 +27,9 @@ loses the margin passes in at most 2.50 % of runs. A model that did not change r
 most 2.49 % of runs, and an oracle that just reaches `min_oracle` fails in at most 2.50 %.
 `stop="sequential"` keeps 2.50 % over all looks together, at every limit from 10 to 150 episodes.
 
-What a green gate does not say is in [statistics in words](statistics-in-words.md), and what hold of
-comparisons of policies and gates on plans in their pages ([policies](policy-comparison.md#what-the-numbers-are-worth),
-[plans](plan-quality.md#measured)).
+What a green gate does not say stands in [words](statistics-in-words.md), and what holds of
+[comparisons of policies](policy-comparison.md#what-the-numbers-are-worth) and of
+[gates on plans](plan-quality.md#measured) on their pages.
 
 **Where the promise does not hold.**
 
