@@ -19,17 +19,7 @@ SPAN_WIDTH = 150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A scale.
-
-    Attributes
-    ----------
-    low, high : float
-        Its ends, in the units of what is drawn.
-    length : int
-        From end to end, in pixels.
-    ticks : tuple of float
-        Where it is labelled.
-    """
+    """A scale from ``low`` to ``high``, ``length`` pixels long, labelled at its ``ticks``."""
 
     low: float
     high: float
@@ -97,10 +87,7 @@ def _round_step(rough: float) -> float:
 class Bar:
     """An effect on an axis: the pixel of its estimate, and paths; without a margin that is empty.
 
-    Attributes
-    ----------
-    is_own : bool
-        Whether it is no share, and drawn on a scale of its own.
+    One that is no share is drawn on a scale of its own.
     """
 
     at: float

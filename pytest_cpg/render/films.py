@@ -62,16 +62,10 @@ def write_film(
 ) -> Path:
     """Write ``name.gif`` into a folder, which is made if need be, and return its path.
 
-    The shorter episode stays on its last frame. The same arguments give the same bytes on one
-    machine. Raises ComponentError when the task has
-    no frames, or there is nothing to draw them with. Raises CpgError when a file cannot be written.
-
-    Parameters
-    ----------
-    oracle_states, learned_states : array [T, S], array [U, S]
-        Every state of the two arms' episodes, from the start on.
-    captions : two of str
-        Shown above the oracle arm's episode, on the left, and above the learned arm's; cut to fit.
+    States of the arms are [T, S] and [U, S], from the start on; the shorter episode stays on its
+    last frame. Captions are of the oracle arm, on the left, and of the learned one, cut to fit. The
+    same arguments give the same bytes on one machine. Raises ComponentError when the task has no
+    frames or there is nothing to draw them with, CpgError when a file cannot be written.
     """
     check_can_render()
     arms = (oracle_states, learned_states)
@@ -87,15 +81,10 @@ def write_film(
 
 
 def strip_of(task: Task, traces: Mapping[int, ArmTraces], *, lost: int) -> Strip | None:
-    """Return the most telling of some episodes as a few pictures of both arms.
+    """Return the most telling of some episodes as a few pictures of both arms, of so many lost.
 
     It is the one in which the arms are farthest apart, by the task's score, when the oracle has
-    solved it. None where none of them is still lost. Raises ComponentError as `write_film` does.
-
-    Parameters
-    ----------
-    lost : int
-        How many episodes were lost.
+    solved it. None where none is still lost. Raises ComponentError as `write_film` does.
     """
     check_can_render()
     apart = {

@@ -20,18 +20,10 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """A form of report.
+    """A form of report: the module of its ``report``, and what its option does.
 
-    Attributes
-    ----------
-    module : str
-        Where its ``report`` is; imported once it is asked for.
-    help : str
-        What the option that has its name does.
-    sign : str
-        What every such report has in it, in lower case.
-    needs, extra : str
-        A module that it needs, and the extra that installs it; empty for none.
+    Every such report has its ``sign`` in it, in lower case. It ``needs`` a module, empty for none,
+    that an ``extra`` installs.
     """
 
     module: str
@@ -108,10 +100,7 @@ def lacking(name: str) -> str:
 
 
 def is_free(path: Path, name: str) -> bool:
-    """Say whether a report of this form may be written there.
-
-    It replaces nothing but an empty file or such a report.
-    """
+    """Say whether a report of this form may be written there: it replaces nothing but its like."""
     # What is written to a pipe or a device replaces nothing, wherever its output goes.
     if not path.is_file() or path.parts[:2] == ("/", "dev"):
         return True

@@ -14,15 +14,7 @@ _MOST = 10
 
 
 class Location(NamedTuple):
-    """Where a gate's test is written.
-
-    Attributes
-    ----------
-    file : str
-        From the repository's top, with slashes.
-    line : int
-        Counted from 1; pytest itself counts from 0.
-    """
+    """Where a gate's test is written: from the repository's top, and a line counted from 1."""
 
     file: str
     line: int
@@ -52,16 +44,9 @@ def annotations(
 ) -> list[str]:
     """Return a workflow command for each gate that fails or is unsure, and each failing finding.
 
-    Ten at most, worst first; an eleventh counts the rest.
-
-    Parameters
-    ----------
-    locations : mapping, optional
-        By gate id. A gate without one is annotated on the run as a whole.
-    tests_are_annotated : bool
-        Whether something else annotates failing tests, as the plugin
-        pytest-github-actions-annotate-failures does. What no failing test says is left then: gates
-        that did not report, and findings.
+    Ten at most, worst first; an eleventh counts the rest. A gate without a location is annotated on
+    the run as a whole. Where something else annotates failing tests, as the plugin
+    pytest-github-actions-annotate-failures does, what they say is left out.
     """
     listed, names = [], session.names
     for gate in session.worst_first:

@@ -39,15 +39,10 @@ _OTHERS = {FAILING: "Also failing", ("xfailed",): "As expected", ("inconclusive"
 
 
 def report(session: Session, *, root: str = "", **_: str) -> str:
-    """Return the page of a session, with the history of its gates.
+    """Return the page of a session, with the history of its gates; the same session gives the same.
 
-    The same arguments give the same text.
-
-    Parameters
-    ----------
-    root : str
-        The way from the page's folder to the root directory, for links to films: empty or with a
-        slash at its end.
+    ``root`` leads from the page's folder to the root directory, for links to films: empty or with
+    a slash at its end.
     """
     return visible(_template().render(_given(Page(session), root)).lstrip())
 
@@ -133,10 +128,7 @@ class Answer(NamedTuple):
 
 
 class FirstScreen(NamedTuple):
-    """What a page begins with: how many gates ended how, what failed and why in a word, answers.
-
-    The plot is of the worst gate over several sessions.
-    """
+    """What a page begins with; the plot is of the worst gate over several sessions."""
 
     tally: list[tuple[Tone, str]]
     headline: str

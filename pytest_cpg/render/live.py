@@ -33,15 +33,7 @@ def write_live(stream: TextIO, text: str) -> None:
 
 
 class LiveText:
-    """A text behind the cursor, which stays where it is.
-
-    Parameters
-    ----------
-    room : callable
-        Gives how many columns are free.
-    is_plain : bool
-        Whether nothing is marked up.
-    """
+    """A text behind the cursor, which stays; ``room`` gives how many columns are free."""
 
     def __init__(
         self, write: Callable[[str], None], room: Callable[[], int], *, is_plain: bool = True
@@ -79,10 +71,7 @@ class AtWork(NamedTuple):
 
 
 class WorkersLine:
-    """Shows how far all workers are, in one line.
-
-    Whatever is told comes in threads, and nothing is shown while somebody prints.
-    """
+    """Shows how far all workers are; what is told comes in threads, and waits for who prints."""
 
     def __init__(self, shown: LiveText) -> None:
         self._shown, self._next = shown, 0.0

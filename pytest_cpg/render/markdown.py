@@ -60,12 +60,7 @@ def report(session: Session, *, page: str = "", **_: str) -> str:
 def markdown(session: Session, *, page: str = "") -> str:
     """Return the report in GitHub's Markdown, no longer than a comment may be.
 
-    The worst gates come first; what does not fit is counted.
-
-    Parameters
-    ----------
-    page : str
-        The address of the page, if it has one.
+    The worst gates come first; what does not fit is counted. ``page`` is its address, if any.
     """
     gates, names = session.worst_first, session.names
     rows = [row for gate in gates for row in gate.rows]

@@ -98,18 +98,9 @@ class Film(NamedTuple):
 class Page:
     """What a page draws of a session: each figure when the template asks for it.
 
-    Attributes
-    ----------
-    gates : list of Gate
-        The worst first.
-    names : dict
-        Of gates and comparisons, each as short as it stays its own.
-    axis : Axis
-        Of all effects that are shares.
-    followed : dict
-        By name the comparisons that an earlier session made as well.
-    shared : tuple of (str, str)
-        Facts of many gates that are those of each, which none repeats.
+    Its gates stand worst first, under names as short as they stay their own. ``followed`` are by
+    name the comparisons that an earlier session made as well, ``shared`` the facts of every gate,
+    which none repeats, and ``axis`` is of all effects that are shares.
     """
 
     def __init__(self, session: Session) -> None:

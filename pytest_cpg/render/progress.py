@@ -117,13 +117,7 @@ class LiveLine:
 
 
 class SentLine:
-    """Sends how far a measurement is to whoever has the terminal.
-
-    Parameters
-    ----------
-    send : callable
-        Takes the parts of an `AtWork`, and None once the measurement is over.
-    """
+    """Sends how far a measurement is, as the parts of an `AtWork`, and None once it is over."""
 
     def __init__(self, send: Callable[[tuple[str, float, str] | None], None]) -> None:
         self._send, self._pace = send, _Pace()
@@ -143,15 +137,7 @@ class SentLine:
 
 
 class LogLines:
-    """Writes a line once a minute, and when a stage is done, for logs.
-
-    Parameters
-    ----------
-    name : str
-        Of the gate, where the log has not said it.
-    has_ends : bool
-        Whether stages that end get their line.
-    """
+    """Writes a line once a minute, and when a stage is done, for logs."""
 
     def __init__(
         self, write: Callable[[str], None], *, name: str = "", has_ends: bool = True
@@ -192,15 +178,7 @@ class LogLines:
 
 
 class Watch:
-    """Follows one measurement: notes where it is, and shows it.
-
-    No verdict rests on a display: one that cannot be written to any more is let be.
-
-    Parameters
-    ----------
-    note : callable
-        Told what is running, for the summary of an interrupted session.
-    """
+    """Notes where a measurement is, and shows it; a display that takes nothing more is let be."""
 
     def __init__(
         self, note: Callable[[str], None], show: LiveLine | SentLine | LogLines | None

@@ -42,10 +42,7 @@ _NOW = (
 
 
 def replay_lines(replay: Replay, *, width: int) -> list[str]:
-    """Return the table of all episodes and the worst plans, fit for a terminal of this width.
-
-    The table needs 71 columns or so, and takes them.
-    """
+    """Return the table of all episodes and the worst plans; it takes 71 columns or so."""
     table = _table(replay, width)
     notes = [_OPTIMISM]
     if replay.has_own_score:

@@ -166,10 +166,7 @@ def _axis(table: Table) -> tuple[float, float]:
 
 
 def _starts(figures: Sequence[Figure], drift: Drift | None, width: int) -> Iterator[Line]:
-    """Yield one sign for each cell of the first figure that has some, and what the signs mean.
-
-    Those worse than when the last result was accepted are told apart, where that is known.
-    """
+    """Yield a sign for each cell, and what signs mean; those lost since the baseline stand out."""
     with_cells = (figure for figure in figures if figure.kind == "cells")
     figure = next((figure for figure in with_cells if any(figure.series.values())), None)
     if figure is None:

@@ -212,10 +212,7 @@ def _since(rows: Sequence[Listed]) -> str:
 
 
 def _settle(rows: Sequence[Listed], width: int) -> list[Line]:
-    """Return the one command that settles all gates that are open, where some can be settled.
-
-    Each heeds the options that are for gates like it.
-    """
+    """Return the one command that settles all open gates; each heeds the options for its like."""
     settling = [row.row.card.settle for row in rows if row.row.card and row.row.card.settle]
     if not settling:
         return []

@@ -70,8 +70,7 @@ class _Group(NamedTuple):
 class Listed:
     """A row of the summary: its numbers, or the text in their place, and what became of it.
 
-    ``heights`` are of the number that is followed, in [0, 1], over the last sessions; ``notes``
-    stand below the row.
+    ``heights`` in [0, 1] are of the number that is followed; ``notes`` stand below the row.
     """
 
     row: Row

@@ -102,10 +102,7 @@ def judged(judgement: Judgement) -> str:
 
 
 def reasons(judgement: Judgement) -> list[tuple[str, str]]:
-    """Return why a result is as it is, what to do, what to know, and how to accept it.
-
-    Each has its name: Why, Do, Note or Accept.
-    """
+    """Return, each behind Why, Do, Note or Accept, why a result is as it is, and what to do."""
     card, drift, reason, cause = (
         judgement.card,
         judgement.drift,
@@ -173,11 +170,8 @@ def rerun_command(
 ) -> Command:
     """Return the command that measures once more, on new starts where that settles a verdict.
 
-    Parameters
-    ----------
-    typed : mapping
-        Option name to value, of what was asked of the session and decides the gate; what its
-        marker and the ini file say need not be said again.
+    ``typed`` are the options of the session that decide the gate, by name: what its marker and the
+    ini file say need not be said again.
     """
     settle = card.settle if ruling.severity is Severity.UNSURE else {}
     what = f"{RERUN} on new starts" if "seed" in settle else RERUN

@@ -48,13 +48,7 @@ _FILE = FileKind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The last accepted results of a project.
-
-    Attributes
-    ----------
-    declared_family_size : int or None
-        Gates that are to share one error rate; None for those that are in it.
-    """
+    """The last accepted results, and how many gates were declared to share one error rate."""
 
     gates: Mapping[str, KeptResult] = field(default_factory=dict)
     declared_family_size: int | None = None
@@ -68,8 +62,7 @@ class Baseline:
 def updated(baseline: Baseline, gates: Iterable[KeptResult]) -> Baseline:
     """Return the baseline with these gates; all others stay.
 
-    A gate that is the same in all but its commit keeps the old one, if that is known: nothing new
-    was accepted.
+    What is the same but for its commit keeps the old one, if that is known: nothing was accepted.
     """
     merged = dict(baseline.gates)
     for gate in gates:
@@ -88,15 +81,10 @@ def pruned(baseline: Baseline, keep_ids: Collection[str]) -> Baseline:
 def missing(
     baseline: Baseline, ids: Collection[str], *, measured: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return the ids of what is in the baseline and no longer among the gates.
+    """Return the ids of what is in the baseline and no longer among the gates that were collected.
 
-    Parameters
-    ----------
-    ids : collection of str
-        Gates that were collected, whether they were run or not.
-    measured : collection of str
-        Comparisons of tests that ran to their end. Of a gate among them, a comparison that it no
-        longer makes is missing; of any other gate nobody knows how many it would make.
+    Of a test that ran to its end and ``measured``, a comparison that it no longer makes is missing;
+    of any other test nobody knows how many it would make.
     """
 
     def is_missing(name: str) -> bool:
@@ -211,16 +199,9 @@ def baseline_findings(
 ) -> list[Finding]:
     """Accept what was asked to be accepted, and return what there is to say of the baseline.
 
-    Parameters
-    ----------
-    switches : frozenset of str
-        With ``"update_baseline"`` results are accepted, and what is gone is dropped.
-    asked : collection of Path or None
-        Files and folders that pytest was asked for; None for the whole project.
-    is_ignored : callable, optional
-        Says whether pytest was told to leave out a file; None where it was told of none.
-    all_collected : bool
-        Whether no file was skipped and none could not be imported.
+    With the switch ``"update_baseline"`` results are accepted, and what is gone is dropped.
+    ``asked`` are files and folders that pytest was asked for, None for the whole project;
+    ``is_ignored`` says whether it was told to leave out a file, None where it was told of none.
     """
     try:
         baseline = load(path, kinds) or Baseline()
@@ -301,13 +282,7 @@ def accept(
     in_ci: bool,
     is_forced: bool = False,
 ) -> list[Finding]:
-    """Put the results of a session into the baseline, and say what was accepted, or why not.
-
-    Parameters
-    ----------
-    state : GitState
-        Of the tree that was measured.
-    """
+    """Put the results of a session into the baseline, and say what was accepted, or why not."""
     if not is_forced and (in_ci or state.dirty):
         why = (
             "this is CI, where nobody looks at what is accepted. Write it where you can commit it"

@@ -1,8 +1,6 @@
 """History: what the comparisons of a project found, session by session, oldest first.
 
-Renderers are given one whose last session is the one that they show; for the summary it is
-``ledger.history``. ``history.points(name)`` is a comparison over the sessions, for a table or a
-plot of trends; ``history.heights(name)`` is its first trend as heights of a sparkline.
+Renderers are given one whose last session is the one that they show.
 """
 
 from __future__ import annotations
@@ -19,16 +17,9 @@ _MOST_HEIGHTS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one comparison found in one session.
+    """What one comparison found: its ruling's label and severity, and numbers that are followed.
 
-    Attributes
-    ----------
-    label, severity : str
-        Of its ruling; the severity as reports have it.
-    design : str
-        What two sessions share whose numbers may be compared.
-    trends : tuple of Trend
-        The numbers that are followed.
+    Numbers of two sessions may be compared if these share a ``design``.
     """
 
     label: str
@@ -59,16 +50,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One session of a history.
+    """One session of a history: what was found, by the comparison's name.
 
-    Attributes
-    ----------
-    commit : str
-        With ``-dirty`` behind it where tracked files differed; empty where that is not known.
-    date : str
-        UTC, as ISO 8601 has it; empty in what comes from a report.
-    comparisons : mapping
-        What was found, by the comparison's name.
+    The commit has ``-dirty`` behind it where tracked files differed, and is empty where it is not
+    known; the date is UTC, as ISO 8601 has it, and empty in what comes from a report.
     """
 
     commit: str
@@ -78,14 +63,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One comparison in one of several sessions.
-
-    Attributes
-    ----------
-    is_other_design : bool
-        Whether it was designed otherwise than in the last session, so that its numbers differ for
-        that reason, too.
-    """
+    """One comparison in one of several sessions; another design changes numbers, too."""
 
     commit: str
     date: str

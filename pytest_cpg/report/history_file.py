@@ -26,10 +26,7 @@ _FILE = FileKind(name="the history", schema=SCHEMA, cure="Move it away: a sessio
 
 
 def found_in(session: report.Session, *, commit: str, date: str) -> Session:
-    """Return what a session adds to the history.
-
-    That is every comparison that judged a model, and every gate that failed before it could.
-    """
+    """Return what a session adds: comparisons that judged a model, and gates that failed before."""
     judged = {
         row.name: Found.of(row.judgement.ruling, row.judgement.card)
         for row in session.comparisons

@@ -38,24 +38,11 @@ Kinds: TypeAlias = Mapping[str, "GateKind[Any, Any]"]
 class Judgement:
     """One comparison of a gate and what it means for the test.
 
-    Attributes
-    ----------
-    kind : GateKind
-        What the gate asks; only its marker is written.
-    reason : str or None
-        Why the test fails; None when the result is accepted.
-    drift : Drift or None
-        With the baseline; None when nothing was compared.
-    drift_fails : bool
-        Whether the test fails for a result that is worse than the accepted one.
-    strip : Strip or None
-        The most telling lost episode, for a page.
-    commands : tuple of Command
-        What to type where the test fails, most useful first.
-    lost_problem : str
-        Why lost episodes could not be written; empty where they were, or there are none.
-    shown : Card or None
-        The card, once it was asked for: a kind may have another answer the next time, or none.
+    Of the ``kind`` only its marker is written. ``reason`` says why the test fails, None when the
+    result is accepted; ``drift_fails`` whether it fails for a worse result than the accepted one.
+    ``drift`` is None when nothing was compared. ``commands`` are to be typed where the test fails,
+    most useful first. ``lost_problem`` says why lost episodes could not be written. ``shown``
+    is the card, once it was asked for: a kind may have another answer the next time, or none.
     """
 
     kind: Any = field(default=None, metadata=UNWRITTEN)
@@ -96,10 +83,8 @@ def dump(judgements: Sequence[Judgement]) -> str:
 def load(text: str, kinds: Kinds) -> tuple[Judgement, ...]:
     """Rebuild judgements from `dump`, each of which has a card here as well.
 
-    Raises
-    ------
-    KindError
-        When a kind is not known in this process, or keeps in itself what only another has.
+    Raises KindError when a kind is not known in this process, or keeps in itself what only another
+    has.
     """
     return tuple(_loaded(values, values.pop("kind"), kinds) for values in loads(text))
 
@@ -126,16 +111,9 @@ def _loaded(values: Any, marker: str, kinds: Kinds) -> Judgement:
 class Entry:
     """What became of one gate: its comparisons, and as text what it measured without judging it.
 
-    Attributes
-    ----------
-    resumed : tuple of str
-        What was taken from an interrupted session in place of being run.
-    is_refused : bool
-        Whether the test failed by what it measured, whatever became of that.
-    is_quarantined : bool
-        Whether a test that failed as expected was run, and fails the day that it passes.
-    attempt : int
-        How often the test had been run by then, this time included.
+    ``resumed`` was taken from an interrupted session. A gate ``is_refused`` whose test failed by
+    what it measured, whatever became of that, and ``is_quarantined`` if it failed as expected, was
+    run, and fails the day that it passes. ``attempt`` counts runs of the test, this one included.
     """
 
     outcome: Outcome
@@ -202,26 +180,13 @@ _SHARED = ("expected", "collected", "deselected", "groups", "late")
 class Ledger:
     """Every gate of the session, in the order of collection.
 
-    Dictionaries without values are sets of gate ids that keep their order. Those expected
-    have to report; those late compared after their test's end; those that died were run again.
-    Those skipped are files that name the marker of a gate, and skipped themselves as a whole.
-
-    Attributes
-    ----------
-    groups : dict
-        The recipe of every gate that is one checkpoint of one, by gate id.
-    findings : tuple of Finding
-        What the gates say together, once the session is over.
-    history : History
-        What earlier sessions found and, last, this one, once it is over; empty for a check.
-    running : dict
-        What a gate that has begun is doing, by gate id; shown when the session is interrupted.
-    resumable : set of str
-        Of those the ids of gates of which finished parts are kept, so that --cpg-resume goes on.
-    seconds : dict
-        How long the test of each gate took so far, by gate id.
-    are_workers_cut : bool
-        Whether xdist workers were interrupted, of which it is not known what they were doing.
+    Dictionaries without values are sets of gate ids that keep their order. Those expected have to
+    report; those late compared after their test's end; those that died were run again. Those
+    skipped are files that name the marker of a gate, and skipped themselves as a whole. By gate id,
+    ``groups`` are recipes of which a gate is one checkpoint, ``running`` what a gate that has begun
+    is doing, and ``seconds`` what its test took so far; ``resumable`` gates have finished parts
+    that --cpg-resume goes on with. Findings and history are there once the session is over.
+    ``are_workers_cut`` says that workers were interrupted, which do not say what they were doing.
     """
 
     expected: dict[str, None] = field(default_factory=dict)

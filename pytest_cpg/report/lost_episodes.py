@@ -37,16 +37,9 @@ _MOST_EPISODES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostEpisodes:
-    """The lost episodes of one comparison, and what has to be the same to run them again.
+    """The lost episodes of one comparison, rising, and what has to be the same to run them again.
 
-    Attributes
-    ----------
-    episodes : tuple of int
-        Indices of the lost episodes, rising.
-    values : mapping
-        How they were lost, by the gate's kind, as plain values.
-    kind : str
-        The kind's marker; the first kind is not named in the file.
+    ``values`` say how they were lost, by the gate's kind; the first kind is not named in the file.
     """
 
     gate: str
@@ -107,8 +100,7 @@ def file_name(gate: str) -> str:
 def write(lost: LostEpisodes, folder: Path) -> Path:
     """Write the file of a comparison into a folder, which is made, and return its path.
 
-    Whoever reads the file meanwhile finds the old one or the new one. Raises FileError, naming the
-    path and what the system says.
+    Raises FileError, naming the path and what the system says.
     """
     values = {"schema": SCHEMA, **encode(lost)}
     lines = (
@@ -149,10 +141,7 @@ def read(path: Path, kinds: Kinds) -> LostEpisodes:
 
 
 def loss_for(kind: Any, lost: LostEpisodes) -> Any:
-    """Return what a kind knows of how episodes were lost.
-
-    Raises ValueError or CpgError when the kind cannot read it.
-    """
+    """Return what a kind knows of lost episodes; ValueError or CpgError where it cannot."""
     return ask(kind, "read_lost", lost.values, episodes=lost.episodes)
 
 

@@ -19,16 +19,8 @@ _PACKAGES = ("pytest-cpg", "pytest", "numpy", "scipy", "torch", "mujoco", "dm-co
 class Provenance:
     """What a session was run with.
 
-    Attributes
-    ----------
-    revision : str or None
-        The commit of the project, shortened to 12 hexadecimal digits; None outside git.
-    dirty : bool or None
-        Whether tracked files differ from that commit; None outside git.
-    processor : str
-        Its name, or what kind it is where that is all the system says.
-    processors : int
-        Logical processors that this process may use, at least 1.
+    The revision is a commit of 12 hexadecimal digits, ``dirty`` where tracked files differ from it,
+    and both are None outside git. Logical processors are those that this process may use.
     """
 
     revision: str | None
@@ -48,10 +40,7 @@ UNKNOWN = Provenance(
 
 
 def collect(root: Path) -> Provenance:
-    """Return what this process runs with, in the working tree around a folder.
-
-    Asks git, and reads the metadata of installed packages without importing them.
-    """
+    """Return what this process runs with, by git and the metadata of packages."""
     # A folder is no file that git tracks: with this one, nothing is excepted.
     state = git_state(root, besides=root)
     return Provenance(

@@ -112,10 +112,7 @@ class Row:
 
     @property
     def badness(self) -> tuple[float, ...]:
-        """What puts the worst first: that it fails, what was lost since it was accepted, its loss.
-
-        What failed and measured nothing says nothing of its model, and comes behind those.
-        """
+        """What puts the worst first: that it fails, what was lost since the baseline, its loss."""
         judgement, drift = self.judgement, self.drift
         lost = drift.lost or 0 if drift and drift.label is Label.REGRESSED else -1
         effect = None if self.card is None else self.card.effect
@@ -125,10 +122,7 @@ class Row:
         return (*place, judgement is None, -lost, -severity, -loss)
 
     def why(self, *, is_brief: bool = False) -> str:
-        """Return why the gate ended so, as far as this tells; empty where it passed.
-
-        Of an error where there is little room its first sentence.
-        """
+        """Return why the gate ended so, of an error in brief its first sentence; or nothing."""
         detail = gist(self.entry.detail) if is_brief else self.entry.detail
         by_itself = "the test failed by itself; its log says how" * (self.state == "failed")
         reason = self.judgement.reason if self.judgement else None

@@ -27,12 +27,8 @@ def together(
 ) -> list[Finding]:
     """Return what all gates together say.
 
-    Parameters
-    ----------
-    family_size : int
-        Gates of the family, run or not; 0 when it is not known.
-    is_cut : bool
-        Whether pytest left out files because of what happened before.
+    The family has ``family_size`` gates, run or not; 0 when it is not known. ``is_cut`` says that
+    pytest left out files because of what happened before.
     """
     # An A/A check is no chance of a false alarm, and its model no checkpoint.
     measured = [row for row in Session.of(ledger).comparisons if not row.judgement.ruling.check]
@@ -86,13 +82,7 @@ def resumed(ledger: Ledger) -> list[Finding]:
 
 
 def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
-    """Return a statement about every option asked of the session that decided nothing in it.
-
-    Parameters
-    ----------
-    asked : collection of str
-        Names of options that some kinds of gate heed, and others may not.
-    """
+    """Return a statement about every option asked of the session that decided nothing in it."""
     # An option that decided something for one kind was not given in vain.
     findings: list[Finding] = []
     in_vain = [

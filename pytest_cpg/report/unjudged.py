@@ -42,18 +42,9 @@ def unjudged_findings(
 ) -> list[Finding]:
     """Return which gates were not judged, and whether the session fails for it.
 
-    Accepted gates that are gone are found beside the baseline.
-
-    Parameters
-    ----------
-    required : str
-        ``"all"`` for every gate that was collected, or their number; empty for none.
-    is_strict : bool
-        Whether an expected failure has to be one of a verdict.
-    leaves_passed_out : bool
-        Whether pytest left out what passed before, without collecting it.
-    accepted : collection of str
-        Ids of gates that are missed elsewhere.
+    ``"all"`` gates that were collected are required, or a number of them; none where it is empty.
+    ``is_strict`` asks for a verdict where a test fails as expected, and ``leaves_passed_out`` says
+    that pytest did not collect what passed before. Accepted gates are missed beside the baseline.
     """
     findings = [Finding(_SILENT, fails=True)] if is_silent else []
     findings += [Finding(late_text(gate), fails=True) for gate in ledger.late]

@@ -40,16 +40,9 @@ _NEEDED = ("dm_control", "torch", "jinja2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project, as pytest finds it.
+    """A project, as pytest finds it: its root directory, and the file with its settings, if any.
 
-    Attributes
-    ----------
-    root : Path
-        The root directory, to which paths in settings are relative.
-    settings_file : str
-        The name of the file with pytest's settings; empty where there is none.
-    settings : mapping
-        Values by key, such as ``cpg_baseline``.
+    Paths in settings are relative to the root.
     """
 
     root: Path
@@ -138,10 +131,7 @@ def kinds_of(arguments: argparse.Namespace) -> Kinds:
 
 
 def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what the named plugins contribute by one of our hooks.
-
-    Raises CpgError naming the plugin when it cannot be imported, or its hook raises.
-    """
+    """Return what plugins contribute by one of our hooks. CpgError names one that cannot."""
     contributed: dict[str, Any] = {}
     if arguments.plugins:
         _refuse_success()
