@@ -7,6 +7,7 @@ which are read in one way.
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -68,7 +69,7 @@ def asked_of(
         Where they are written, and how, for messages.
     """
     known = {argument.name: argument for argument in arguments}
-    merged = _merged(said)
+    merged = dict(ChainMap(*map(dict, said)))
     unknown = [name for name in merged if name not in known]
     *_, found = all_answers(
         *(partial(refuse_name, name, known, place) for name in unknown),
@@ -126,15 +127,6 @@ def example(kind: GateKind[Any, Any]) -> str:
     needed = [one.name for one in kind.arguments if one.default is REQUIRED]
     usual = ", ".join(f"{name}=..." for name in needed)
     return f"@pytest.mark.{kind.marker}({kind.example if has(kind, Example) else usual})"
-
-
-def _merged(said: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return all arguments; the closest one of a name wins."""
-    merged: dict[str, Any] = {}
-    for one in said:
-        for name, value in one.items():
-            merged.setdefault(name, value)
-    return merged
 
 
 def _is_open(argument: Argument) -> bool:

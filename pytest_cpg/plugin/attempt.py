@@ -48,27 +48,11 @@ _RERUN = """\
 class Attempt:
     """One run of a marked test.
 
-    Attributes
-    ----------
-    number : int
-        How often the test has been run, this time included.
-    judgements : list of Judgement
-    resumed : list of str
-        What was taken from an interrupted session in place of being run.
-    is_swept : bool
-        Whether one of the measurements is about one model, and so about the one that is named.
-    is_over : bool
-        Whether the gate has been applied, so that whatever is measured now comes too late.
-    forked : mmap
-        Where a process that it forks writes that it measured, as memory is shared.
-    is_refused : bool
-        Whether the test failed by what it measured, or by not doing so.
-    section : list of Line
-        What is shown of its gate where the test fails.
-    broken : list of Line
-        What is shown in its place where the test fails by a model that broke its contract.
-    brief, told : str
-        The same for one line, and for a report.
+    It is swept where a measurement is about the model that is named, over once the gate has been
+    applied, and refused where the test failed by what it measured, or by not doing so. ``section``
+    is shown where the test fails, ``broken`` in its place where a model broke its contract, and
+    ``brief`` and ``told`` are that for one line, and for a report. A process that the test forks
+    writes into ``forked`` that it measured, as memory is shared.
     """
 
     number: int = 1
@@ -131,16 +115,10 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
 def attempted(
     item: pytest.Item, attempt: Attempt, late: dict[str, None], *, may_leave: bool
 ) -> Iterator[None]:
-    """Follow a measurement of a test.
+    """Follow a measurement of a test, of the attempt in which the test got what measures.
 
-    Parameters
-    ----------
-    attempt : Attempt
-        The present one when the test got what measures; another one now is a later one.
-    late : dict
-        Told the gate's id if the test has ended: that error may be caught, or end in a thread.
-    may_leave : bool
-        Whether the measurement may leave the test by a skip, as a replay does.
+    ``late`` is told of a test that has ended, as that error may be caught; a replay may leave its
+    test by a skip.
     """
     if _is_past(item, attempt):
         late[gate_id(item)] = None

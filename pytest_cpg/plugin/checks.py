@@ -9,6 +9,7 @@ import pytest
 from pytest_cpg.gates import PREFIX
 from pytest_cpg.machine.ci import is_in_ci
 from pytest_cpg.plugin.options import flag
+from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.render.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -29,10 +30,7 @@ _CLASHES = (
 
 
 def check_session(config: pytest.Config, settings: Settings) -> None:
-    """Refuse what is asked of a session and cannot be done, before anything is run.
-
-    Raises pytest.UsageError.
-    """
+    """Refuse what is asked of a session and cannot be done, before anything is run."""
     _check_clashes(config, settings)
     _check_baseline(config, settings)
     for name in ("quick", "plan", "replay"):
@@ -51,11 +49,15 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
             "several gates at once, --cpg-workers the parts of one."
         )
     if any(map(settings.of_session, FORMATS)):
-        from pytest_cpg.plugin.outputs import SessionOutputs
-
         SessionOutputs(config, settings).check()
     if "render" in settings.switches:
-        _check_films()
+        from pytest_cpg.contracts import ComponentError
+        from pytest_cpg.render.films import check_can_render
+
+        try:
+            check_can_render()
+        except ComponentError as error:
+            raise pytest.UsageError(str(error)) from None
 
 
 def _check_clashes(config: pytest.Config, settings: Settings) -> None:
@@ -119,13 +121,3 @@ def _check_is_no_worker() -> None:
             "this is a worker of --cpg-workers, and starts pytest itself: guard the call in your "
             'script by `if __name__ == "__main__":`'
         )
-
-
-def _check_films() -> None:
-    from pytest_cpg.contracts import ComponentError
-    from pytest_cpg.render.films import check_can_render
-
-    try:
-        check_can_render()
-    except ComponentError as error:
-        raise pytest.UsageError(str(error)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from glob import glob
@@ -48,10 +49,7 @@ class SessionBaseline:
 
     @cached_property
     def accepted(self) -> Baseline | None:
-        """The last accepted results; None when there are none.
-
-        Raises FileError when the file cannot be used.
-        """
+        """The last accepted results, None where there are none; FileError if they are no use."""
         if not self.path.exists():
             return None
         return load(self.path, self._config.stash[KINDS].table)
@@ -71,35 +69,29 @@ class SessionBaseline:
         return typed or (accepted.family_size if accepted else 0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
     """The end of one session, in the process that prints the summary.
 
-    Parameters
-    ----------
-    begun : float
-        When the session began, by the monotonic clock.
-    is_replay : bool
-        Whether lost episodes were replayed, which judges nothing.
+    It began by the monotonic clock. A replay judges nothing.
     """
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        settings: Settings,
-        *,
-        scope: SessionScope,
-        baseline: SessionBaseline,
-        outputs: SessionOutputs,
-        begun: float,
-        is_replay: bool,
-    ) -> None:
-        self._config, self._settings, self._begun = config, settings, begun
-        self._scope, self._baseline, self._outputs = scope, baseline, outputs
-        self._judges = "quick" not in settings.switches and not is_replay
+    config: pytest.Config
+    settings: Settings
+    scope: SessionScope
+    baseline: SessionBaseline
+    outputs: SessionOutputs
+    ledger: Ledger
+    begun: float
+    is_replay: bool
+
+    @property
+    def judges(self) -> bool:
+        """Whether gates have verdicts."""
+        return "quick" not in self.settings.switches and not self.is_replay
 
     def close(
         self,
-        ledger: Ledger,
         session: pytest.Session,
         *,
         writes: bool,
@@ -108,86 +100,83 @@ class Closing:
     ) -> None:
         """Fail a session in which an expected gate did not report, or the gates fail together.
 
-        Parameters
-        ----------
-        writes : bool
-            Whether anything is to be written besides the terminal.
-        failed : set of str
-            Node ids of the tests that failed and are no gates.
-        errors : mapping
-            What went wrong, by the node id of what was not collected.
+        Of the tests that failed, none is a gate; errors are those of files not collected.
         """
+        ledger = self.ledger
         # Before a baseline is written, which is a change to the tree.
-        provenance = None
-        if writes:
-            provenance = collect(self._config.rootpath)
-        ledger.findings += self._findings(ledger)
+        provenance = collect(self.config.rootpath) if writes else None
+        ledger.findings += self._findings()
         # Workers do not say what they are doing.
         is_cut = session.exitstatus == pytest.ExitCode.INTERRUPTED and not errors
-        ledger.are_workers_cut = is_cut and self._config.pluginmanager.hasplugin("dsession")
-        self._remember(ledger)
+        ledger.are_workers_cut = is_cut and self.config.pluginmanager.hasplugin("dsession")
+        self._remember()
         hold_status(ledger, session)
-        if self._scope.has_run and self._judges:
-            _add_to_history(self._config, self._settings, ledger)
+        if self.scope.has_run and self.judges:
+            _add_to_history(self.config, self.settings, ledger)
         if provenance is not None:
             end = SessionEnd(
                 exit_code=int(session.exitstatus),
                 # A gate whose worker died is reported by xdist, which does not know that it is one.
                 failed_tests=len(failed - ledger.expected.keys()),
                 uncollected={name: error_in(text) for name, text in errors.items()},
-                seconds=time.monotonic() - self._begun,
+                seconds=time.monotonic() - self.begun,
             )
-            ledger.findings += self._outputs.write(Session.of(ledger, provenance, end))
+            ledger.findings += self.outputs.write(Session.of(ledger, provenance, end))
             hold_status(ledger, session)
 
-    def _findings(self, ledger: Ledger) -> tuple[Finding, ...]:
-        scope, baseline, switches = self._scope, self._baseline, self._settings.switches
+    def _findings(self) -> tuple[Finding, ...]:
+        ledger, scope, baseline, switches = (
+            self.ledger,
+            self.scope,
+            self.baseline,
+            self.settings.switches,
+        )
         try:
             family_size = baseline.family_size
             accepted = baseline.accepted if baseline.is_used else None
         except FileError as error:
             return (Finding(str(error), fails=True),)
         found = resumed(ledger)
-        if self._judges:
+        if self.judges:
             found += together(
                 ledger,
                 is_corrected=baseline.is_corrected,
                 family_size=family_size,
-                is_cut=bool(getattr(self._config.option, "lf", False)),
+                is_cut=bool(getattr(self.config.option, "lf", False)),
             )
-            found += without_effect(ledger, self._settings.of_some_gates)
+            found += without_effect(ledger, self.settings.of_some_gates)
         if not scope.has_run:
             return tuple(found)
         found += unjudged_findings(
             ledger,
             required=scope.required,
-            is_strict="strict" in switches and self._judges,
+            is_strict="strict" in switches and self.judges,
             leaves_passed_out=scope.leaves_passed_out,
             is_silent="silent" in scope.uncollected,
             accepted=accepted.gates if accepted else (),
         )
-        if baseline.is_used and self._judges:
+        if baseline.is_used and self.judges:
             found += baseline_findings(
                 ledger,
                 baseline.path,
                 switches,
-                kinds=self._config.stash[KINDS].table,
-                root=self._config.rootpath,
+                kinds=self.config.stash[KINDS].table,
+                root=self.config.rootpath,
                 in_ci=scope.is_in_ci,
                 asked=scope.asked,
                 is_ignored=scope.is_ignored if scope.ignores else None,
                 all_collected=not scope.uncollected,
                 # A gate that was renamed has nothing to be compared with.
                 missing_fails=scope.required == "all"
-                or self._settings.of_session("drift") == "fail",
+                or self.settings.of_session("drift") == "fail",
             )
         return tuple(found)
 
-    def _remember(self, ledger: Ledger) -> None:
+    def _remember(self) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and which gates there are."""
-        if not self._judges:
+        if not self.judges:
             return
-        faults = [*ledger.findings]
+        ledger, faults = self.ledger, [*self.ledger.findings]
         costs = {
             one.name: ask_at_end(faults, one.judgement.kind, "cost", one.judgement.result)
             if has(one.judgement.kind, Costs)
@@ -195,7 +184,7 @@ class Closing:
             for one in Session.of(ledger).comparisons
         }
         ledger.findings = tuple(faults)
-        remember_costs(self._config, costs)
+        remember_costs(self.config, costs)
 
 
 def hold_status(ledger: Ledger, session: pytest.Session) -> None:

@@ -1,7 +1,4 @@
-"""Contributed: what is wrong with a kind of gate that a plugin or a conftest file contributes.
-
-Ours are known to be right, by a test: sessions without others do not load this.
-"""
+"""Contributed: what is wrong with a kind of gate that a plugin or a conftest file contributes."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ _TAKEN = frozenset({"request", "cpg_executor", "learned_dynamics"})
 
 
 def check_kind(marker: str, kind: Any, others: Mapping[str, Any], options: Collection[str]) -> None:
-    """Raise pytest.UsageError for what is no kind of gate, or cannot stand beside the others.
-
-    ``options`` are the names that `of_option` may give.
-    """
+    """Raise pytest.UsageError for what is no kind of gate, or cannot stand beside the others."""
     # The first alone: what is wrong may let the next check fail.
     for wrong in _wrong_in(marker, kind, others, options):
         raise pytest.UsageError(f"the kind of gate {marker!r}{wrong}")

@@ -28,19 +28,9 @@ def refuse_success(
     wrong. In a thread that is not the main one, the process ends, with status 1. Native code that
     ends the process is not seen here, nor is a function that was taken from `os` before.
 
-    Parameters
-    ----------
-    hides : callable
-        Says whether gates may be lost where the process ends now.
-    is_replaced : callable
-        Says whether there is a session by now that another program would take the place of. Before,
-        that is often pytest again, in another environment, and answers for itself.
-
-    Returns
-    -------
-    callable
-        Given the session's exit code, puts things back. Where that is not 0, ``os._exit(0)`` ends
-        the process with it from now on: at exit, or in a thread that outlives the session.
+    ``is_replaced`` says whether there is a session that another program would take the place of:
+    before, that is often pytest again, in another environment. What is returned is given the
+    session's exit code and puts things back; ``os._exit(0)`` ends the process with that code.
     """
     # What a failed session left behind is over when the next one begins.
     end: Callable[[int], NoReturn] = getattr(os._exit, "__wrapped__", os._exit)

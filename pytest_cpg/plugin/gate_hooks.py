@@ -42,13 +42,7 @@ _EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
 
 class GateHooks:
-    """Follows the gates of one pytest session, in the controller or in one xdist worker.
-
-    Parameters
-    ----------
-    replay : SessionReplay or None
-        Lost episodes that are replayed.
-    """
+    """Follows the gates of one pytest session, in the controller or in one xdist worker."""
 
     def __init__(
         self,
@@ -177,10 +171,7 @@ class GateHooks:
             channel.send(self._gates.ledger.share() if self._gates else {})
 
     def _hides(self, item: pytest.Item, excuse: BaseException) -> bool:
-        """Say whether a skip would hide what was measured, or broke a comparison off.
-
-        Before a comparison, or to replay one, a test may be skipped.
-        """
+        """Say whether a skip would hide what was measured, or broke a comparison off."""
         if self._replay is not None:
             return False
         attempt = attempt_of(item)
@@ -217,10 +208,7 @@ class GateHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Let an xdist worker say which gates it has before it can die in one of them.
-
-        The workeroutput of xdist comes from workers that finish, and its events are its own.
-        """
+        """Let an xdist worker say which gates it has before it can die in one of them."""
         channel = node.gateway.newchannel()
         # Called in a thread of execnet's.
         channel.setcallback(self._shared.append)

@@ -14,6 +14,7 @@ import pytest
 from pytest_cpg.gates import BASELINE, HISTORY, PREFIX
 from pytest_cpg.plugin.exits import is_refused, is_success, left_by, refuse_success
 from pytest_cpg.plugin.kinds import EXTENSION_POINTS, KINDS, Collected, GateKinds
+from pytest_cpg.plugin.memory import had_gates
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.gate_hooks import GateHooks
@@ -29,13 +30,7 @@ _LEFT = (
 
 
 class SessionHooks:
-    """Follows one pytest session, in the controller or in one xdist worker.
-
-    Parameters
-    ----------
-    measured : callable
-        As in `GateKinds`.
-    """
+    """Follows one pytest session, in the controller or in one xdist worker."""
 
     def __init__(self, parser: pytest.Parser, measured: Callable[..., Any]) -> None:
         self.kinds = GateKinds(parser, measured)
@@ -245,12 +240,7 @@ class SessionHooks:
     def _is_missed(self) -> bool:
         """Whether a session of which nothing is asked may have lost the gates that it had."""
         # Not by the history, which jobs of unit tests alone may have of the others.
-        return bool(os.environ.get("CI")) and self._had_gates()
-
-    def _had_gates(self, *kept: str) -> bool:
-        from pytest_cpg.plugin.memory import had_gates
-
-        return had_gates(self._config, BASELINE, *kept)
+        return bool(os.environ.get("CI")) and had_gates(self._config, BASELINE)
 
     @property
     def _may_hide_gates(self) -> bool:
@@ -261,7 +251,7 @@ class SessionHooks:
             return True
         # Until files are collected, nobody knows whether there are any. What counts is CI.
         is_open = not self._is_collected and bool(os.environ.get("CI"))
-        return is_open or self._had_gates(HISTORY)
+        return is_open or had_gates(self._config, BASELINE, HISTORY)
 
     def _open(self, config: pytest.Config) -> None:
         """Follow a session before any conftest file or module of it is imported."""

@@ -67,10 +67,7 @@ def check_unknown(node: pytest.Item, unknown: Iterable[tuple[pytest.Mark, list[s
 
 
 def gate_id(item: pytest.Item) -> str:
-    """Return the marker's ``id`` as written, even of a marker that is wrong elsewhere.
-
-    A parametrised test has one gate for each set of parameters.
-    """
+    """Return the marker's ``id`` as written, with the test's parameters, or else the node id."""
     given = _named(item, "id")
     if not given:
         return item.nodeid

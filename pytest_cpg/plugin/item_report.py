@@ -80,10 +80,7 @@ def properties(card: Card, ruling: Ruling) -> list[tuple[str, str | float]]:
 
 
 def _place(item: pytest.Item, report: pytest.TestReport, message: str) -> None:
-    """Place a failure of ours at its test: where it was raised is a place in the plugin.
-
-    ``message`` says it in one line where it is a gate's.
-    """
+    """Place a failure of ours at its test, in one line where it is a gate's."""
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     crash.message = message or crash.message
     crash.path, crash.lineno = str(item.path), (item.location[1] or 0) + 1
@@ -98,10 +95,7 @@ def _lead_by_gate(
     caught: pytest.ExceptionInfo[BaseException],
     report: pytest.TestReport,
 ) -> None:
-    """Put the gate's section before a failure that is the test's own.
-
-    In the failure's text: sections of a report are not shown under --show-capture=no.
-    """
+    """Put the gate's section before the text of a failure that is the test's own."""
     attempt = attempt_of(item)
     own = f"The test's own {'assertion' if caught.errisinstance(AssertionError) else 'code'} failed"
     if not (attempt.is_refused or attempt.has_failed):
@@ -181,10 +175,7 @@ def in_colour(report: pytest.TestReport) -> None:
 
 
 def _unhide(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Fail the report of a test that skipped itself in a comparison, or after its gate had failed.
-
-    unittest keeps what was skipped to itself, and pytest puts it in place of our failure.
-    """
+    """Fail the report of a test that skipped itself in a comparison, or after its gate failed."""
     is_expected = hasattr(report, "wasxfail")
     # Whoever marks a test as one that fails may have any failure.
     if not report.skipped or (is_expected and item.get_closest_marker("xfail")):

@@ -213,10 +213,7 @@ def _ran_no_gate(item: pytest.Item, kind: Any) -> str:
 
 
 def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list[Line]:
-    """Return the section of every result that the marker does not accept.
-
-    With ``is_failing`` of every result, as the test fails for another reason.
-    """
+    """Return the section of every result that its marker does not accept, or of every result."""
     judgements, config = attempt_of(item).judgements, item.config
     if is_failing:
         judgements[:] = [

@@ -33,18 +33,9 @@ EXTENSION_POINTS = {
 class Collected:
     """What a session has collected, before it is known whether it has gates.
 
-    Attributes
-    ----------
-    begun : float
-        When the session began, by the monotonic clock.
-    gates : list of Item
-        All that were collected or marked since, whether they run or not.
-    uncollected : set of str
-        "failed" and "skipped", where a file was not collected for that.
-    errors : dict
-        What went wrong, by the node id of what was not collected.
-    refused : list of str
-        What is wrong with the markers of the file that is being collected.
+    It begins by the monotonic clock. ``uncollected`` has "failed" and "skipped" where a file was
+    not collected for that, ``errors`` what went wrong by node id, and ``refused`` what is wrong
+    with the markers of the file that is being collected.
     """
 
     def __init__(self) -> None:
@@ -56,20 +47,7 @@ class Collected:
 
 
 class GateKinds:
-    """The kinds of gate: ours, and those that plugins and conftest files have contributed.
-
-    Parameters
-    ----------
-    parser : pytest.Parser
-        Where options are declared.
-    measured : callable
-        Given a fixture's request, a marker and the values of its fixtures, returns a result.
-
-    Attributes
-    ----------
-    table : mapping
-        By marker.
-    """
+    """The kinds of gate by their markers: ours, and those of plugins and conftest files."""
 
     def __init__(self, parser: pytest.Parser, measured: Callable[..., Any]) -> None:
         self._measured = measured
@@ -82,11 +60,7 @@ class GateKinds:
         self.table: Mapping[str, GateKind[Any, Any]] = ChainMap(self._contributed, GATES)  # type: ignore[arg-type]  # only read
 
     def take(self, plugin: object) -> None:
-        """Take what a plugin contributes by the hook ``pytest_cpg_gates``, if anything.
-
-        Raises pytest.UsageError when it is no kind, there is one of that marker, or any of our
-        hooks is no function.
-        """
+        """Take what a plugin contributes by the hook ``pytest_cpg_gates``, if anything."""
         if self._config is not None:
             self._add(_contributed(plugin), self._config)
             return
@@ -158,12 +132,10 @@ KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
 
 
 def _contributed(plugin: Any) -> Mapping[str, Any]:
-    """Return the kinds of gate that a plugin contributes, by their markers.
-
-    Raises pytest.UsageError when any of our hooks is no function, or this one raises or returns
-    something else.
-    """
-    hooks = _hooks_of(plugin)
+    """Return the kinds of gate that a plugin contributes, or raise pytest.UsageError."""
+    # An object that answers to every name has those that it lists, as for pytest.
+    names = EXTENSION_POINTS.keys() & {*dir(plugin)}
+    hooks = {name: getattr(plugin, name) for name in EXTENSION_POINTS if name in names}
     for name, hook in hooks.items():
         if not (hook is None or callable(hook)):
             raise pytest.UsageError(
@@ -184,12 +156,6 @@ def _contributed(plugin: Any) -> Mapping[str, Any]:
             f"of gate."
         )
     return found or {}
-
-
-def _hooks_of(plugin: object) -> Mapping[str, Any]:
-    """Return what a plugin has in the place of our hooks, by their names."""
-    # An object that answers to every name has those that it lists, as for pytest.
-    return {name: getattr(plugin, name) for name in EXTENSION_POINTS if name in dir(plugin)}
 
 
 def _near(name: str, markers: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,23 +24,9 @@ if TYPE_CHECKING:
 class Gate:
     """One test's gate: its markers and the session's settings, checked and complete.
 
-    Attributes
-    ----------
-    task : TaskChoice or None
-        On which the model is judged; None for a kind that needs none.
-    id : str
-        The name the gate is counted and reported under.
-    drift : "off", "warn" or "fail"
-    timeout : float
-        Seconds that a measurement may take; 0 for no limit.
-    model : str
-        Name for the report; empty when the test brings its own.
-    is_model_typed : bool
-        Whether the model was named for the whole session, and so wins over a fixture.
-    make_model : callable or None
-        Builds the named world model, for a task where there is one.
-    is_smoke : bool
-        Whether this is to show that everything runs, and nothing else.
+    A kind without a task has None for it. ``timeout`` is in seconds, 0 for no limit; ``model`` is
+    empty where the test brings its own, and typed where it is named for the whole session, and so
+    wins over a fixture.
     """
 
     kind: GateKind[Any, Any]
@@ -77,9 +63,16 @@ def gate_of(
     """
     from pytest_cpg.world_models.checkpoints.source import factory_of
 
-    arguments = (*kind.arguments, *COMMON)
+    arguments, said = (*kind.arguments, *COMMON), []
+    for marker in markers:
+        if marker.args:
+            raise ValueError(
+                f"the marker takes keyword arguments only, got {marker.args[0]!r}. "
+                f"Write @pytest.mark.{kind.marker}({arguments[0].name}={marker.args[0]!r})."
+            )
+        said.append(marker.kwargs)
     asked = asked_of(
-        _said(markers, kind),
+        said,
         arguments,
         settings,
         components,
@@ -114,14 +107,3 @@ def gate_of(
         make_model=make_model,
         is_smoke=asked.is_smoke,
     )
-
-
-def _said(markers: Iterable[pytest.Mark], kind: GateKind[Any, Any]) -> Iterator[Mapping[str, Any]]:
-    for marker in markers:
-        if marker.args:
-            first = (*kind.arguments, *COMMON)[0].name
-            raise ValueError(
-                f"the marker takes keyword arguments only, got {marker.args[0]!r}. "
-                f"Write @pytest.mark.{kind.marker}({first}={marker.args[0]!r})."
-            )
-        yield marker.kwargs

@@ -56,10 +56,7 @@ class SessionRuns:
 
     @cached_property
     def executor(self) -> Executor | None:
-        """Who runs blocks of episodes by the options, until the session ends; None for nobody.
-
-        Raises ComponentError when there is no such cluster.
-        """
+        """Who runs blocks of episodes by the options, until the session ends; None for nobody."""
         workers = self.settings.of_session("workers")
         if workers == 1:
             return None
@@ -71,10 +68,7 @@ class SessionRuns:
     def execution(
         self, executor: Executor | None, *, is_kept: bool, tell: Callable[[str], None]
     ) -> Execution:
-        """Return where episodes are run, and where they are kept if they are.
-
-        ``tell`` is told of what was resumed.
-        """
+        """Return where episodes are run, and where they are kept if they are."""
         return Execution(
             cache=self._arms if is_kept else None,
             executor=executor,
@@ -109,13 +103,7 @@ class SessionRuns:
 
 
 class ItemMeasuring:
-    """How one test measures.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Told what the gate is doing, and of measurements that come too late.
-    """
+    """How one test measures."""
 
     def __init__(
         self,

@@ -118,13 +118,7 @@ INI_SWITCHES = {
 
 
 class DeclaredOptions:
-    """Declares the options of every session, and those that kinds of gate bring.
-
-    Attributes
-    ----------
-    table : dict
-        By name.
-    """
+    """Declares the options of every session, and those that kinds of gate bring."""
 
     def __init__(self, parser: pytest.Parser) -> None:
         self._parser = parser
@@ -144,10 +138,7 @@ class DeclaredOptions:
             parser.addini(f"cpg_{name}", help_text, type="bool", default=False)
 
     def declare_of(self, kinds: Mapping[str, Any]) -> None:
-        """Declare what kinds of gate bring; what else is wrong with them is said later.
-
-        Raises pytest.UsageError where there is an option of that name.
-        """
+        """Declare what kinds of gate bring; what else is wrong with them is said later."""
         for marker, option in _brought(kinds):
             if option.name in {*self.table, *SWITCHES, *INI_SWITCHES}:
                 raise pytest.UsageError(

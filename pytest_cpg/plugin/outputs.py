@@ -20,15 +20,7 @@ _ANNOTATES_TOO = "pytest_github_actions_annotate_failures"
 
 
 class SessionOutputs:
-    """The files and annotations of one session, written by the process that prints the summary.
-
-    Attributes
-    ----------
-    locations : dict
-        File, line counted from 0, and name of the test of every gate, by gate id.
-    annotations : list of str
-        What GitHub Actions reads from the end of the log, once the files are written.
-    """
+    """The files and annotations of one session, written by the process that prints the summary."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config, self._settings = config, settings
@@ -62,17 +54,7 @@ class SessionOutputs:
         return tuple(findings)
 
     def check(self) -> None:
-        """Refuse what cannot be written before anything is run.
-
-        Raises pytest.UsageError, saying what to install or to type instead.
-        """
-        for name in filter(self._path, FORMATS):
-            if missing := lacking(name):
-                raise pytest.UsageError(missing)
-        self._check_paths()
-
-    def _check_paths(self) -> None:
-        """Refuse to replace the baseline, or any file but a report of the same form."""
+        """Refuse what lacks an extra, or would replace a file that is no report of the form."""
         baseline = self._config.rootpath / self._settings.of_session("baseline")
         # By what is there already: two names of one file are found, too.
         taken = {os.path.realpath(baseline): "--cpg-baseline"}
@@ -80,6 +62,8 @@ class SessionOutputs:
             path = self._path(name)
             if path is None:
                 continue
+            if missing := lacking(name):
+                raise pytest.UsageError(missing)
             option, own = f"--cpg-{name}", f"--cpg-{name}=cpg.{name}"
             if path.suffix == ".py":
                 raise pytest.UsageError(

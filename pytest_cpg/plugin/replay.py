@@ -91,10 +91,7 @@ def keep_broken(
     run: Run,
     deciding: Mapping[str, Any],
 ) -> None:
-    """Write the episode in which a model broke, and keep what the test says where it fails so.
-
-    ``deciding`` is what was typed and has a part in how a gate ends.
-    """
+    """Write the episode in which a model broke, and keep what the test says where it fails so."""
     attempt, config, kind = item.stash[ATTEMPT], item.config, gate.kind
     program = program_of(config)
     again, typed = "Run it again:", run_of(program, node_from_here(config, item.nodeid), deciding)
@@ -135,15 +132,7 @@ def _write_lost(item: pytest.Item, kind: Any, lost: Lost, comparison: int) -> tu
 def film_lost(
     config: pytest.Config, gate: Gate, result: Any, *, name: str, model: Any, run: Run
 ) -> tuple[tuple[str, ...], str | None]:
-    """Film the first lost episodes of a result.
-
-    Returns
-    -------
-    paths : tuple of str
-        Animations, from the root directory.
-    problem : str or None
-        Why there are no more of them.
-    """
+    """Film the first lost episodes of a result; return animations, and why there are no more."""
     kind: Any = gate.kind
     lost = ask(kind, "lost", result).episodes[:_MOST_FILMED]
     if not lost:
@@ -159,16 +148,9 @@ def film_lost(
 def strip_lost(
     config: pytest.Config, gate: Gate, result: Any, *, model: Any, run: Run
 ) -> tuple[Strip | None, str | None]:
-    """Draw the most telling lost episode of a result in a few pictures.
+    """Draw the most telling lost episode of a result; return it, and what else went wrong.
 
-    Raises IncompleteError when the gate's time is over.
-
-    Returns
-    -------
-    strip : Strip or None
-        None where there is none, where nothing can be drawn here, or where the page has enough.
-    problem : str or None
-        What else went wrong, which fails no gate.
+    It fails no gate. There is none where nothing can be drawn, or where the page has enough.
     """
     kind: Any = gate.kind
     lost = ask(kind, "lost", result)
@@ -193,13 +175,7 @@ def strip_lost(
 
 
 class SessionReplay:
-    """What --cpg-replay asks for.
-
-    Parameters
-    ----------
-    target : str
-        ``FILE``, or ``FILE::7,9`` for some of its episodes.
-    """
+    """What --cpg-replay asks for: ``FILE``, or ``FILE::7,9`` for some of its episodes."""
 
     def __init__(self, config: pytest.Config, target: str, *, is_filmed: bool) -> None:
         self._config, self._is_filmed = config, is_filmed

@@ -35,16 +35,7 @@ def check_will_run(config: pytest.Config, settings: Settings) -> None:
 class SessionScope:
     """What one session was asked to run.
 
-    Parameters
-    ----------
-    uncollected : set of str
-        "failed" and "skipped", where a file was not collected for that; "silent", where no xdist
-        worker said what it had collected.
-
-    Attributes
-    ----------
-    is_in_ci : bool
-        Whether nobody watches the session, as the environment said before any test ran.
+    Where no xdist worker said what it had collected, "silent" is among the uncollected.
     """
 
     def __init__(self, config: pytest.Config, settings: Settings, uncollected: set[str]) -> None:

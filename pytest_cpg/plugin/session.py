@@ -98,15 +98,7 @@ class GateSession:
         self._plan: list[str] = []
         self._outputs, self._scope, self._replay = outputs, scope, replay
         self._baseline = SessionBaseline(config, settings, self._scope)
-        self._closing = Closing(
-            config,
-            settings,
-            scope=self._scope,
-            baseline=self._baseline,
-            outputs=self._outputs,
-            begun=begun,
-            is_replay=replay is not None,
-        )
+        self._begun = begun
 
     @cached_property
     def runs(self) -> SessionRuns:
@@ -202,7 +194,17 @@ class GateSession:
         self, session: pytest.Session, *, writes: bool, failed: Set[str], errors: Mapping[str, str]
     ) -> None:
         """Account for all gates, and fail the session where they call for it."""
-        self._closing.close(self.ledger, session, writes=writes, failed=failed, errors=errors)
+        closing = Closing(
+            config=self._config,
+            settings=self._settings,
+            scope=self._scope,
+            baseline=self._baseline,
+            outputs=self._outputs,
+            ledger=self.ledger,
+            begun=self._begun,
+            is_replay=self._replay is not None,
+        )
+        closing.close(session, writes=writes, failed=failed, errors=errors)
 
     def forecast(self, gates: Sequence[pytest.Item]) -> None:
         """Keep the lines of --cpg-plan for the summary."""
