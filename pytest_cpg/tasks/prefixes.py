@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.contracts.lookup import lookup
+from pytest_cpg.contracts.lookup import lookup, nearest
 from pytest_cpg.tasks.options import OPTIONS, factory
 
 if TYPE_CHECKING:
-    from pytest_cpg.contracts import TaskFactory
+    from pytest_cpg.contracts import Task, TaskFactory
 
 
 @cache
@@ -36,10 +36,29 @@ def _gym(name: str) -> TaskFactory:
     return factory(partial(gym_task, name), *(option for option in OPTIONS if option != "actions"))
 
 
+@cache
+def _causal(world: str, name: str) -> TaskFactory:
+    """Return what makes a world whose causes are known, by what its name says of it."""
+    from pytest_cpg.tasks.causal.blocks import blocks
+    from pytest_cpg.tasks.causal.chemistry import chemistry
+
+    make: Callable[[str], Task] = blocks if world == "blocks:" else chemistry
+    try:
+        make(name)
+    except ValueError as error:
+        raise ComponentError(f"task {world + name!r}: {error}") from None
+    return factory(partial(make, name))
+
+
 # What makes the factory of a task from what follows the prefix; the same for the same name, so that
 # gates can share their task.
 PREFIXES: Mapping[str, Callable[[str], TaskFactory]] = MappingProxyType(
-    {"dmc:": _dmc, "gym:": _gym}
+    {
+        "dmc:": _dmc,
+        "gym:": _gym,
+        "blocks:": partial(_causal, "blocks:"),
+        "chemistry:": partial(_causal, "chemistry:"),
+    }
 )
 # What names look like, so that a mistyped one imports no simulator in vain.
 _LIKE: Mapping[str, re.Pattern[str]] = MappingProxyType(
@@ -61,14 +80,19 @@ def named_task(name: str, tasks: Mapping[str, TaskFactory]) -> TaskFactory:
 
 
 def _prefixed(name: str) -> str | None:
-    """Return the name with the prefix that it lacks; None if there is no such task."""
-    for prefix, task_of in PREFIXES.items():
-        if not _LIKE[prefix].fullmatch(name):
-            continue
+    """Return the name with the prefix that it lacks, or nearly has; None if there is no such task.
+
+    >>> _prefixed("block:3")
+    'blocks:3'
+    """
+    first, colon, rest = name.partition(":")
+    near = nearest(first + colon, PREFIXES) if colon else None
+    meant = [(prefix, name) for prefix, pattern in _LIKE.items() if pattern.fullmatch(name)]
+    for prefix, ending in [(near, rest), *meant] if near else meant:
         try:
-            task_of(name)
+            PREFIXES[prefix](ending)
         # There is no such task, or what it needs is not installed.
         except ComponentError:
             continue
-        return f"{prefix}{name}"
+        return prefix + ending
     return None

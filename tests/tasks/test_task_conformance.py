@@ -12,15 +12,21 @@ from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.prefixes import named_task
 
 EMBEDDED = {"maze", "two-room"}
+CAUSAL = (
+    "blocks:5-unobserved,k=2,stratum=push",
+    "blocks:3,look=picture",
+    "chemistry:full5",
+    "chemistry:random4-dynamic,k=5",
+)
 # One whose episodes change the model, and two kinds of environments that are put back.
-ROW_BY_ROW = ("dmc:point_mass-hard", "gym:CartPole-v1", "gym:InvertedPendulum-v5")
+ROW_BY_ROW = ("dmc:point_mass-hard", "gym:CartPole-v1", "gym:InvertedPendulum-v5", *CAUSAL)
 
 
 @functools.cache
 def built(name):
     if name.startswith("gym:"):
         pytest.importorskip("gymnasium")
-    if name not in (*EMBEDDED, "gym:CartPole-v1"):
+    if name not in (*EMBEDDED, *CAUSAL, "gym:CartPole-v1"):
         pytest.importorskip("dm_control")
     if name == "gym:InvertedPendulum-v5":
         pytest.importorskip("imageio")

@@ -1,0 +1,393 @@
+"""Chemistry: the colour of an object depends on those of its parents in a known causal graph.
+
+The rules are those of Ke et al., "Systematic evaluation of causal discovery in visual model based
+reinforcement learning" (2021), section 4.2, and of their code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
+from pytest_cpg.contracts.arrays import rolled_out
+from pytest_cpg.tasks.causal.looks import SET_1, SIDE, Look, as_grid, as_picture, beside, stamps
+from pytest_cpg.tasks.causal.names import check_among, named
+from pytest_cpg.tasks.pictures import Frames
+
+# Where objects stand: corners, middle, and between these.
+_STATIC = (0, 4, 20, 24, 12, 6, 8, 16, 18, 2)
+_MOST = len(_STATIC)
+# Of a fair hash of 64 bits (Steele, Lea, Flood, "Fast splittable pseudorandom number generators").
+_GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+def _edges(graph: str, count: int) -> list[tuple[int, int]] | None:
+    """Return the edges of a named graph, causes first; None where there is none of that name."""
+    last = count - 1
+    return {
+        "chain": [(i, i + 1) for i in range(last)],
+        "full": [(i, j) for j in range(count) for i in range(j)],
+        "collider": [(i, last) for i in range(last)],
+        "tree": [((j - 1) // 2, j) for j in range(1, count)],
+        "jungle": [
+            *(((j - 1) // 2, j) for j in range(1, count)),
+            *((((j - 1) // 2 - 1) // 2, j) for j in range(3, count)),
+        ],
+        "bidiagonal": [(i, j) for j in range(count) for i in (j - 2, j - 1) if i >= 0],
+        "fork": [(0, j) for j in range(1, count)],
+        "confounder": [(0, j) for j in range(1, count)] + [(i, i + 1) for i in range(1, last)],
+    }.get(graph)
+
+
+GRAPHS = ("chain", "full", "collider", "tree", "jungle", "bidiagonal", "fork", "confounder")
+
+
+def parents_of(graph: str, count: int, *, seed: int) -> BoolArray:
+    """Return which objects [N, N] cause which: row j holds the parents of object j.
+
+    ``"random"`` draws an edge from i to a later j with chance min(0.5 j, 5) / (j + 1).
+    """
+    adjacency = np.zeros((count, count), dtype=np.bool_)
+    if graph == "random":
+        chance = np.minimum(0.5 * np.arange(count), 5) / (np.arange(count) + 1)
+        drawn = np.random.default_rng([seed, 1]).random((count, count)) < chance[:, None]
+        return np.asarray(np.tril(drawn, -1))
+    for cause, effect in _edges(graph, count) or []:
+        adjacency[effect, cause] = True
+    return adjacency
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chemistry:
+    """Set colours until all objects have those of the target; see `Task`.
+
+    To set an object's colour draws those of its descendants anew, each from a table by the colours
+    of its parents. A state [3 N + 2] holds the objects' colours, those that are wanted, where the
+    objects stand, and the episode's number and step, which draws come from. An action is an object
+    and a colour. The target is where k random actions lead, by draws of their own.
+
+    Attributes
+    ----------
+    graph : str
+        One of `GRAPHS`, or ``"random"``.
+    objects, colours : int
+        How many there are, 2 to 10 and 2 to 9.
+    positions : str
+        ``"static"``, or ``"dynamic"``: drawn for each episode.
+    k : int
+        Random actions from the start to the target, and the steps that there are to get there.
+    gain : float
+        How strongly parents decide: the scale of the network that tables are drawn from.
+    tables : int
+        Seed of the tables, and of a random graph.
+    """
+
+    graph: str = "chain"
+    objects: int = 5
+    colours: int = 5
+    positions: str = "static"
+    k: int = 10
+    gain: float = 3.5
+    tables: int = 0
+    _actions: FiniteActions = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_among("graph", self.graph, (*GRAPHS, "random"))
+        check_among("setting", self.positions, ("static", "dynamic"))
+        for what, value, most in (
+            ("objects", self.objects, _MOST),
+            ("colours", self.colours, len(SET_1)),
+        ):
+            if not 2 <= value <= most:
+                raise ValueError(f"{what}: need 2 to {most} of them, got {value!r}")
+        if self.k < 1:
+            raise ValueError(f"k: need at least 1 random action to the target, got {self.k!r}")
+        if not 0 < self.gain < np.inf:
+            raise ValueError(f"gain: need a number above 0, got {self.gain!r}")
+        values = list(product(range(self.objects), range(self.colours)))
+        object.__setattr__(self, "_actions", FiniteActions(np.array(values)))
+
+    @property
+    def name(self) -> str:
+        """As a marker writes it, with what is not as usual."""
+        usual = Chemistry()
+        first = f"chemistry:{self.graph}{self.objects}"
+        first += f"-{self.positions}" * (self.positions != usual.positions)
+        others = [
+            f"{part}={getattr(self, part):g}"
+            for part in ("k", "gain", "colours", "tables")
+            if getattr(self, part) != getattr(usual, part)
+        ]
+        return ",".join([first, *others])
+
+    @property
+    def actions(self) -> FiniteActions:
+        """Which object gets which colour: [N C, 2]."""
+        return self._actions
+
+    @property
+    def observation_size(self) -> int:
+        """Of each object, a 1 at its colour among zeros; the same of the target; and its place."""
+        return 2 * self.objects * self.colours + 2 * self.objects
+
+    @property
+    def budget(self) -> int:
+        """As many steps as took the objects to the target."""
+        return self.k
+
+    @property
+    def control_period(self) -> float:
+        """One second per step."""
+        return 1.0
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """The version of numpy, which draws the starts."""
+        return MappingProxyType({"numpy": np.__version__})
+
+    @cached_property
+    def parents(self) -> BoolArray:
+        """Which objects [N, N] cause which: row j holds the parents of object j."""
+        return parents_of(self.graph, self.objects, seed=self.tables)
+
+    @cached_property
+    def descendants(self) -> BoolArray:
+        """Which objects [N, N] an object changes, by whatever path: row j holds its descendants."""
+        reached = self.parents.T.copy()
+        for _ in range(self.objects):
+            reached |= (reached.astype(int) @ self.parents.T.astype(int)) > 0
+        return reached
+
+    @cached_property
+    def chances(self) -> tuple[FloatArray, ...]:
+        """The chance of each colour of each object [C, ..., C], by those of its parents in order.
+
+        Of a network of one hidden layer for each object, drawn once: orthogonal weights times
+        ``gain``, and biases of up to 2.1 either way.
+        """
+        rng, size = np.random.default_rng([self.tables, 2]), self.objects * self.colours
+        hidden, tables = 4 * self.objects, []
+        for node in range(self.objects):
+            first, last = (
+                _orthogonal(rng, *two) for two in ((hidden, size), (self.colours, hidden))
+            )
+            biases = [rng.uniform(-2.1, 2.1, rows) for rows in (hidden, self.colours)]
+            causes = np.flatnonzero(self.parents[node])
+            settings = np.array(list(product(range(self.colours), repeat=len(causes))), dtype=int)
+            shown = np.zeros((len(settings), size))
+            for column, cause in enumerate(causes):
+                shown[np.arange(len(shown)), cause * self.colours + settings[:, column]] = 1
+            active = np.maximum(shown @ (self.gain * first.T) + biases[0], 0)
+            logits = active @ (self.gain * last.T) + biases[1]
+            chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+            chances /= chances.sum(axis=1, keepdims=True)
+            tables.append(chances.reshape(*[self.colours] * (len(causes) + 1)))
+        return tuple(tables)
+
+    def reset(self, seeds: IntArray) -> FloatArray:
+        """Draw colours and places, and a target that k random actions lead to: states [N, S]."""
+        return np.array([self._start(int(seed))[0] for seed in seeds])
+
+    def target_plans(self, seeds: IntArray) -> FloatArray:
+        """Return the actions [N, k, 2] that led to the targets of these starts.
+
+        To take them again is the published "optimal" plan, although it sees no colours.
+        """
+        return np.array([self._start(int(seed))[1] for seed in seeds])
+
+    def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, 2] to next states [B, S]."""
+        after = np.array(states, dtype=np.float64)
+        draws = _uniform(states[:, -2], states[:, -1], self.objects)
+        colours = states[:, : self.objects].astype(np.intp)
+        after[:, : self.objects] = self._set(colours, actions.astype(np.intp), draws)
+        after[:, -1] += 1
+        return after
+
+    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, H, 2] to the states after each action [B, H, S]."""
+        return rolled_out(self.step, states, actions)
+
+    def observe(self, states: FloatArray) -> FloatArray:
+        """Map states [..., S] to observations [..., O]."""
+        size = self.objects
+        both = [self.shown(states[..., part * size : (part + 1) * size]) for part in (0, 1)]
+        places = np.concatenate(np.divmod(states[..., 2 * size : 3 * size], SIDE), axis=-1)
+        return np.concatenate([*both, places], axis=-1)
+
+    def shown(self, colours: FloatArray) -> FloatArray:
+        """Return a 1 at each colour [..., N] among zeros: [..., N C]."""
+        is_it = colours[..., None] == np.arange(self.colours)
+        return np.asarray(is_it.reshape(*colours.shape[:-1], -1), dtype=np.float64)
+
+    def score(self, observations: FloatArray) -> FloatArray:
+        """Return the share of objects of another colour than is wanted; of chances, expected."""
+        size = self.objects * self.colours
+        now, wanted = observations[..., :size], observations[..., size : 2 * size]
+        return np.asarray(1 - (now * wanted).sum(axis=-1) / self.objects)
+
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Return the share of objects of the colour that is wanted: [...]."""
+        del actions
+        return np.asarray(self._matches(states).mean(axis=-1))
+
+    def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
+        """Say of states [..., S] whether every object is of the colour that is wanted."""
+        del actions
+        return np.asarray(self._matches(states).all(axis=-1))
+
+    def frames(self, states: FloatArray, look: Look, *, part: int = 0) -> Frames:
+        """Draw states [B, S] as "grid" [B, 3, 5, 5] or "picture" [B, 3, 50, 50], of 8 bits.
+
+        ``part`` 1 draws the target.
+        """
+        size = self.objects
+        cells = states[:, 2 * size : 3 * size].astype(np.intp)
+        colours = SET_1[states[:, part * size : (part + 1) * size].astype(np.intp)]
+        if look == "grid":
+            return as_grid(cells, colours)
+        shapes = np.broadcast_to(np.arange(size) % len(stamps()), cells.shape)
+        return as_picture(cells, colours, shapes)
+
+    def render(self, states: FloatArray) -> Frames:
+        """Draw states [B, S] beside their targets: frames [B, H, W, 3]."""
+        return beside(*(self.frames(states, "picture", part=part) for part in (0, 1)))
+
+    def _matches(self, states: FloatArray) -> BoolArray:
+        size = self.objects
+        return np.asarray(states[..., :size] == states[..., size : 2 * size])
+
+    def _start(self, seed: int) -> tuple[FloatArray, FloatArray]:
+        """Draw a start [S], and the actions [k, 2] that lead to its target."""
+        rng, size = np.random.default_rng(seed), self.objects
+        places = np.array(_STATIC[:size])
+        if self.positions == "dynamic":
+            places = rng.permutation(SIDE * SIDE)[:size]
+        while True:
+            colours: IntArray = np.zeros((1, size), dtype=np.intp)
+            colours[0, 0] = rng.integers(self.colours)
+            for node in range(1, size):
+                self._draw(colours, np.array([0]), node, rng.random(1))
+            wanted = colours
+            plan = self.actions.values[rng.integers(len(self.actions.values), size=self.k)]
+            for action in plan.astype(np.intp):
+                wanted = self._set(wanted, action[None], rng.random((1, size)))
+            if (wanted != colours).any():
+                # A number of 53 bits, which a float holds.
+                key = rng.integers(2**53)
+                return np.concatenate([colours[0], wanted[0], places, [key, 0.0]]), plan
+
+    def _set(self, colours: IntArray, actions: IntArray, draws: FloatArray) -> IntArray:
+        """Set colours [B, N] by actions [B, 2], and draw descendants by uniform numbers [B, N]."""
+        after, rows = colours.copy(), np.arange(len(colours))
+        after[rows, actions[:, 0]] = actions[:, 1]
+        for node in range(1, self.objects):
+            drawn = np.flatnonzero(self.descendants[actions[:, 0], node])
+            if drawn.size:
+                self._draw(after, drawn, node, draws[drawn, node])
+        return after
+
+    def _draw(self, colours: IntArray, rows: IntArray, node: int, draws: FloatArray) -> None:
+        """Draw the colours of an object in these rows, by the colours of its parents there."""
+        causes = np.flatnonzero(self.parents[node])
+        table = self._sums[node]
+        # Of an object without causes there is one row for all.
+        sums = np.atleast_2d(table[tuple(colours[rows, cause] for cause in causes)])
+        # Chances add up to 1 but for rounding.
+        colours[rows, node] = (draws[:, None] >= sums[:, :-1]).sum(axis=1)
+
+    @cached_property
+    def _sums(self) -> tuple[FloatArray, ...]:
+        return tuple(table.cumsum(axis=-1) for table in self.chances)
+
+
+@dataclass(frozen=True)
+class ExactChemistry:
+    """The chances of colours that the tables of a `Chemistry` give, in place of a draw.
+
+    As ``compare(oracle=ExactChemistry(task))``: a plan by the true dynamics themselves would see
+    draws before they happen. What is predicted after a plan's first action is exact; later actions
+    take the chances of objects as if these did not depend on each other.
+    """
+
+    task: Chemistry
+
+    def __call__(self, observations: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map observations [B, O] and actions [B, 2] to those of chances after them [B, O]."""
+        task = self.task
+        size, count = task.objects, task.colours
+        after = np.array(observations, dtype=np.float64)
+        now = after[:, : size * count].reshape(-1, size, count)
+        nodes, values = actions.T.astype(np.intp)
+        for node in np.unique(nodes):
+            rows = np.flatnonzero(nodes == node)
+            now[rows] = self._after(now[rows], int(node), values[rows])
+        after[:, : size * count] = now.reshape(len(after), -1)
+        return after
+
+    def _after(self, chances: FloatArray, node: int, values: IntArray) -> FloatArray:
+        """Return the chances [B, N, C] after an object is set, over all draws."""
+        task, size = self.task, self.task.objects
+        after = chances.copy()
+        after[:, node] = np.eye(task.colours)[values]
+        letters = [chr(ord("a") + number) for number in range(size)]
+        within, terms = {node}, [f"z{letters[node]}"]
+        factors: list[FloatArray] = [after[:, node]]
+        for other in np.flatnonzero(task.descendants[node]).tolist():
+            causes = np.flatnonzero(task.parents[other]).tolist()
+            for cause in set(causes) - within:
+                terms.append(f"z{letters[cause]}")
+                factors.append(chances[:, cause])
+            within |= {*causes, other}
+            terms.append("".join(letters[cause] for cause in (*causes, other)))
+            factors.append(task.chances[other])
+            after[:, other] = np.einsum(f"{','.join(terms)}->z{letters[other]}", *factors)
+        return after
+
+
+def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> FloatArray:
+    """Draw a matrix [rows, columns] whose shorter side is orthonormal."""
+    drawn = rng.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(drawn)
+    q = q * np.sign(np.diag(r))
+    return np.asarray(q if rows >= columns else q.T)
+
+
+def _uniform(keys: FloatArray, steps: FloatArray, count: int) -> FloatArray:
+    """Return a number in [0, 1) for each object [B, count], by the episode's key and step [B]."""
+    objects = np.arange(1, count + 1, dtype=np.uint64)
+    number = steps[:, None].astype(np.uint64) * np.uint64(count) + objects
+    with np.errstate(over="ignore"):
+        bits = _mixed(_mixed(keys[:, None].astype(np.uint64)) + number * np.uint64(_GOLDEN))
+    return np.asarray((bits >> np.uint64(11)) * 2.0**-53)
+
+
+def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(_MIX_1)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(_MIX_2)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def chemistry(text: str) -> Chemistry:
+    """Return the task of a name such as ``chain5-dynamic,k=5,gain=8``, behind "chemistry:".
+
+    Raises ValueError for what there is not.
+    """
+    numbers = {"k": int, "gain": float, "colours": int, "tables": int}
+    head, positions, options = named(text, numbers)
+    graph = head.rstrip("0123456789")
+    if not graph or graph == head:
+        raise ValueError(
+            f"need a graph and how many objects, as in 'chemistry:chain5', got {head!r}"
+        )
+    size = int(head[len(graph) :])
+    if positions:
+        options["positions"] = positions
+    return Chemistry(graph=graph, objects=size, **options)
