@@ -87,8 +87,7 @@ def _xdist(*, width: int, episodes: int) -> Row:
 
 def cluster() -> Row:
     """Time empty blocks on a dask cluster of two workers, from the call to the result."""
-    from pytest_cpg.machine.cluster import connect
-    from pytest_cpg.machine.executors import Call, run_all
+    from pytest_cpg.machine.executors import Call, connect, run_all
 
     with _dask(workers=2) as address:
         executor = connect(address)

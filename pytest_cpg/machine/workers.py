@@ -12,12 +12,12 @@ import threading
 import traceback
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
-from weakref import ref
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from pytest_cpg.contracts import ComponentError, CpgError, WorldModelError
 from pytest_cpg.machine.executors import Call, run_all, sharers_of
@@ -102,11 +102,8 @@ class _Unpickler(pickle.Unpickler):  # of `load`
         return self._parts[place]
 
 
-T = TypeVar("T")
-
-# Tasks and models that a worker keeps, and what runs them: those of a gate, and some of the one
-# before.
-_MOST_LOADED = 6
+# Tasks and models that a worker keeps, and what runs them: those of a gate and of some before.
+_MOST_LOADED = 12
 
 
 class Work(Protocol):
@@ -203,21 +200,16 @@ class Crew:
         return self._executor.submit(run_block, workload.keys, parcels, self._sender, block)
 
 
-# What has been sent to whom, by the executor's id; a worker that has it no more asks again.
-_SENT: dict[int, tuple[Callable[[], Executor | None], set[str]]] = {}
+# Keys of what has been sent to whom; a worker that has it no more asks again.
+_SENT: WeakKeyDictionary[Executor, set[str]] = WeakKeyDictionary()
 
 
 def _sent_to(executor: Executor) -> set[str]:
-    """Return the keys of what an executor's workers have been sent, to be added to."""
-    entry = _SENT.get(id(executor))
-    if entry is None or entry[0]() is not executor:
-        try:
-            entry = ref(executor), set[str]()
-        # One of a user's, with slots alone: it is sent everything again.
-        except TypeError:
-            return set()
-        _SENT[id(executor)] = entry
-    return entry[1]
+    try:
+        return _SENT.setdefault(executor, set())
+    # One of a user's, with slots alone or no hash: it is sent everything again.
+    except TypeError:
+        return set()
 
 
 def _filters() -> list[Any]:
@@ -238,12 +230,8 @@ def run_block(
             if keys[-1] not in _LOADED:
                 if sender.process != os.getpid():
                     os.environ[SHARERS] = str(sender.sharers)
-                parts = _parts(keys[:-1], parcels)
-                whole = next((parcel for parcel in parcels if parcel.key == keys[-1]), None)
-                if parts is None or whole is None:
+                if not _load_all(keys, {parcel.key: parcel for parcel in parcels}):
                     return None
-                make, *values = load(whole, parts)
-                _keep(_LOADED, keys[-1], make(*values))
             _LOADED.move_to_end(keys[-1])
             return Answer(_LOADED[keys[-1]].run(block))
     # What a model raises may be of any kind, and of one that cannot be sent.
@@ -258,28 +246,24 @@ def run_block(
         raise lost from None
 
 
-def _parts(keys: tuple[str, ...], parcels: tuple[Parcel, ...]) -> list[Any] | None:
-    """Return what keys stand for, known here or just sent; None if one is neither."""
-    sent = {parcel.key: parcel for parcel in parcels}
+def _load_all(keys: tuple[str, ...], sent: Mapping[str, Parcel]) -> bool:
+    """Load the parts and the whole, the last, unless one is neither known here nor just sent."""
     parts: list[Any] = []
     for key in keys:
-        if key not in _PARTS:
+        if key not in _LOADED:
             if key not in sent:
-                return None
-            _keep(_PARTS, key, load(sent[key], parts))
-        _PARTS.move_to_end(key)
-        parts.append(_PARTS[key])
-    return parts
+                return False
+            value = load(sent[key], parts)
+            _LOADED[key] = value[0](*value[1:]) if key == keys[-1] else value
+        _LOADED.move_to_end(key)
+        parts.append(_LOADED[key])
+    while len(_LOADED) > _MOST_LOADED:
+        _LOADED.popitem(last=False)
+    return True
 
 
-def _keep(kept: OrderedDict[str, T], key: str, value: T) -> None:
-    kept[key] = value
-    while len(kept) > _MOST_LOADED:
-        kept.popitem(last=False)
-
-
-_LOADED: OrderedDict[str, Work] = OrderedDict()
-_PARTS: OrderedDict[str, Any] = OrderedDict()
+# Work by the keys of workloads, and its parts by theirs.
+_LOADED: OrderedDict[str, Any] = OrderedDict()
 _LOCK = threading.Lock()
 
 

@@ -21,8 +21,8 @@ from pytest_cpg.gates.answer import check_marker
 from pytest_cpg.gates.card import comparison_name
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.parts import Resumes
-from pytest_cpg.machine.cluster import connect
 from pytest_cpg.machine.deadline import Deadline
+from pytest_cpg.machine.executors import connect
 from pytest_cpg.machine.pool import WorkerPool
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id

@@ -293,8 +293,8 @@ def test_any_executor_may_run_the_episodes(repository):
 def hurry(repository, **seconds):
     """Have a session wait less for a cluster."""
     conftest = repository.path / "conftest.py"
-    lines = [f"cluster.{name} = {value}\n" for name, value in seconds.items()]
-    text = conftest.read_text(encoding="utf-8") + "\n\nfrom pytest_cpg.machine import cluster\n\n"
+    lines = [f"executors.{name} = {value}\n" for name, value in seconds.items()]
+    text = conftest.read_text(encoding="utf-8") + "\n\nfrom pytest_cpg.machine import executors\n\n"
     conftest.write_text(text + "".join(lines), encoding="utf-8")
 
 

@@ -30,9 +30,8 @@ def score(observations: FloatArray) -> FloatArray:
     return np.asarray(-(observations[..., 2] + observations[..., 3]))
 
 
-def reward(states: FloatArray, actions: FloatArray) -> FloatArray:
+def reward(states: FloatArray, _: FloatArray) -> FloatArray:
     """Return suite.acrobot Balance.get_reward: how near the tip is to its highest point."""
-    del actions
     upper = states[..., 1]
     lower = upper + states[..., 2]
     # Links of 1 m on a shoulder 2 m up; the target's centre is 4 m up and its radius 0.2 m.

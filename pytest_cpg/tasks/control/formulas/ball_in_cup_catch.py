@@ -27,9 +27,8 @@ def score(observations: FloatArray) -> FloatArray:
     return np.sqrt(x**2 + z**2)
 
 
-def reward(states: FloatArray, actions: FloatArray) -> FloatArray:
+def reward(states: FloatArray, _: FloatArray) -> FloatArray:
     """Return suite.ball_in_cup BallInCup.get_reward: 1 where the whole ball is in the cup."""
-    del actions
     x, z = _ball_to_target(states[..., 1:5])
     # Half of the cup's inside, 0.05 m, and the ball's radius, 0.025 m.
     return np.where((np.abs(x) < 0.05 - 0.025) & (np.abs(z) < 0.05 - 0.025), 1.0, 0.0)

@@ -28,9 +28,8 @@ def score(observations: FloatArray) -> FloatArray:
     return np.sqrt(observations[..., 2] ** 2 + observations[..., 3] ** 2)
 
 
-def reward(states: FloatArray, actions: FloatArray) -> FloatArray:
+def reward(states: FloatArray, _: FloatArray) -> FloatArray:
     """Return suite.reacher Reacher.get_reward: 1 where finger and target touch."""
-    del actions
     x, y = _to_target(states)
     # Radii of the target, 0.05 m, and of the finger, 0.01 m.
     return np.where(np.sqrt(x**2 + y**2) <= 0.05 + 0.01, 1.0, 0.0)
