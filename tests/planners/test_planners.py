@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from faulty_models import Puck
@@ -22,6 +24,7 @@ from pytest_cpg.planners import (
     rollout_steps_per_plan,
     widened,
 )
+from pytest_cpg.planners.search import Choice, rate, step_weights
 from pytest_cpg.world_models import OracleDynamics, bind
 
 
@@ -265,3 +268,103 @@ def test_a_warm_started_search_solves_more_when_it_is_wider(planner):
         for one in (planner, widened(planner, 4))
     )
     assert alone < wider == 30
+
+
+OBJECTIVES = ["best", "sum", "terminal", "peak-and-tail"]
+
+
+def loop_cost(scores, objective):
+    """The cost of one plan's scores, budget already cut off, as a plain loop."""
+    if objective == "sum":
+        return sum(scores)
+    if objective == "terminal":
+        return scores[-1]
+    if objective == "best":
+        return min(scores)
+    tail = scores[-max(1, len(scores) // 4) :]
+    return min(scores) + 0.3 * sum(tail) / len(tail)
+
+
+@given(
+    hnp.arrays(np.float64, (2, 3, 9), elements=st.sampled_from([0.0, 1.0, 2.5, np.inf])),
+    hnp.arrays(np.int64, 2, elements=st.integers(1, 12)),
+    st.sampled_from(OBJECTIVES),
+    st.sampled_from([None, 1, 4]),
+)
+def test_a_plan_costs_what_a_plain_loop_says(scores, remaining, objective, execute):
+    costs, lengths = rate(scores, remaining, objective=objective, execute=execute)
+    for n, k in np.ndindex(2, 3):
+        within = list(scores[n, k, : remaining[n]])
+        assert costs[n, k] == pytest.approx(loop_cost(within, objective))
+        cut = 1 + within.index(min(within)) if execute is None else min(execute, remaining[n])
+        assert lengths[n, k] == cut
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_weights_of_steps_are_the_derivative_of_the_cost(objective):
+    scores, remaining = np.random.default_rng(0).random((2, 1, 8)), np.array([8, 5])
+    weights = step_weights(scores, remaining, objective=objective)
+    for step in range(8):
+        moved = scores.copy()
+        moved[..., step] += 1e-6
+        before, after = (rate(s, remaining, objective=objective)[0] for s in (scores, moved))
+        assert (after - before) / 1e-6 == pytest.approx(weights[..., step], abs=1e-6)
+
+
+def test_a_planner_chooses_by_its_own_fields_and_the_defaults_of_those_that_it_lacks():
+    assert Choice.of(ICEM(objective="terminal", execute=3)) == Choice(
+        objective="terminal", execute=3, ties="earliest"
+    )
+    assert Choice.of(RandomShooting(ties="published")) == Choice(ties="published")
+    assert Choice.of(Greedy()) == Choice()
+
+
+ACTIONS = FiniteActions(np.array([[-1.0], [0.5], [1.0]]))
+EPISODES = 12
+
+
+class Waves:
+    """A point moved by its action over a landscape of many hills, rounded so that plans tie."""
+
+    actions = ACTIONS
+
+    def rollout(self, latents, actions):
+        return latents[:, None] + np.cumsum(actions, axis=1)
+
+    def score(self, latents):
+        return np.round(np.sin(3 * latents[..., 0]) + 0.1 * np.abs(latents[..., 0]), 1)
+
+
+LATENTS = np.linspace(-3, 3, EPISODES)[:, None]
+
+
+def searched(planner, remaining=50):
+    remaining = np.full(EPISODES, remaining)
+    rngs = [np.random.default_rng(0) for _ in range(EPISODES)]
+    return planner.plan(Waves(), LATENTS, rngs, remaining)
+
+
+def by_brute_force(start, horizon, remaining):
+    best, found = np.inf, None
+    for plan in product(ACTIONS.values[:, 0], repeat=horizon):
+        scores = Waves().score(start + np.cumsum(plan)[:remaining, None])
+        if scores.min() < best:
+            best, found = scores.min(), (*plan, 1 + int(scores.argmin()))
+    return found
+
+
+@pytest.mark.parametrize("remaining", [2, 50])
+def test_a_beam_that_holds_all_plans_finds_what_brute_force_finds(remaining):
+    plans = searched(BeamSearch(width=27, horizon=4), remaining)
+    for start, actions, length in zip(LATENTS[:, 0], plans.actions, plans.lengths, strict=True):
+        assert (*actions[:, 0], length) == by_brute_force(start, 4, remaining)
+
+
+def test_a_narrow_beam_comes_near_to_all_plans_at_a_part_of_the_cost():
+    def score_of(plans):
+        moved = LATENTS + np.cumsum(plans.actions[..., 0], axis=1)
+        return Waves().score(moved[..., None]).min(axis=1).mean()
+
+    everything, greedy = searched(BeamSearch(width=3**5, horizon=6)), searched(Greedy())
+    beam = searched(BeamSearch(width=4, horizon=6))
+    assert score_of(everything) <= score_of(beam) < score_of(greedy)

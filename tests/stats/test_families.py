@@ -60,26 +60,3 @@ def test_holm_stops_at_the_first_gate_that_it_keeps(p_values, alpha, unseen):
 
 def test_a_family_of_which_nothing_was_observed_rejects_nothing():
     assert holm({}, alpha=0.025, family_size=3) == ()
-
-
-@pytest.mark.parametrize("alpha", [0, 1, -0.1, 2.5, math.nan, "0.025", True, None])
-def test_an_impossible_alpha_is_refused_with_its_value(alpha):
-    with pytest.raises(ValueError, match=rf"need an alpha between 0 and 1.*, got {alpha!r}$"):
-        holm({"gate": 0.1}, alpha=alpha, family_size=2)
-
-
-@pytest.mark.parametrize("p", [-0.1, 1.1, math.nan, "0.1", True, None])
-def test_an_impossible_p_value_names_its_gate(p):
-    with pytest.raises(ValueError, match=rf"need a p-value from 0 to 1 for 'hopper', got {p!r}$"):
-        holm({"walker": 0.1, "hopper": p}, alpha=0.025, family_size=2)
-
-
-@pytest.mark.parametrize("gates", [0, -1, 2.0, True, None])
-def test_an_impossible_number_of_gates_is_refused_with_its_value(gates):
-    with pytest.raises(ValueError, match=rf"need family_size to be .*, got {gates!r}$"):
-        holm({}, alpha=0.025, family_size=gates)
-
-
-def test_a_family_smaller_than_what_was_observed_is_refused():
-    with pytest.raises(ValueError, match="family_size of at least the 2 gates observed, got 1"):
-        holm({"walker": 0.1, "hopper": 0.2}, alpha=0.025, family_size=1)

@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats import agresti_caffo_interval
+from pytest_cpg.stats import Verdict, agresti_caffo_interval, judge_gap
 from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
 from pytest_cpg.stats.pairing import Pairs
-from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
+from pytest_cpg.stats.power import (
+    detectable_gap,
+    episodes_for_gap,
+    gap_power,
+    smallest_detectable_gap,
+)
 
 few = settings(max_examples=8)
 # Of rates nearer to 0 the binomial distribution of scipy overflows.
@@ -163,35 +168,63 @@ def test_a_gap_without_room_or_beyond_the_limit_has_no_episodes():
     assert episodes_for_gap(0.5, 0.001) is None
 
 
-def test_impossible_arguments_are_refused_with_their_value():
-    with pytest.raises(ValueError, match=r"need oracle_rate from 0 to 1, got 1\.5"):
-        gap_power(1.5, 0.5, episodes=10)
-    with pytest.raises(ValueError, match="need oracle_rate from 0 to 1, got '1'"):
-        detectable_gap("1", 10)
-    with pytest.raises(ValueError, match="need oracle_rate from 0 to 1, got nan"):
-        episodes_for_gap(float("nan"), 0.1)
-    with pytest.raises(ValueError, match="need episodes to be a whole number of at least 1, got 0"):
-        gap_power(0.5, 0.5, episodes=0)
-    with pytest.raises(ValueError, match=r"need oracle_episodes to be .* at least 10, got 9"):
-        gap_power(0.5, 0.5, episodes=10, oracle_episodes=9)
-    with pytest.raises(ValueError, match=r"need a method among agresti-caffo, .*, got 'wald'"):
-        gap_power(0.5, 0.5, episodes=10, method="wald")
-    with pytest.raises(ValueError, match="need a level between 0 and 1"):
-        gap_power(0.5, 0.5, episodes=10, level=95)
-    with pytest.raises(ValueError, match="need limit to be a whole number of at least 1, got 0"):
-        episodes_for_gap(0.5, 0.1, limit=0)
+levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 
 
-@pytest.mark.parametrize("power", [0, 1, 80, float("nan"), "0.8", True])
-def test_an_impossible_power_is_refused_with_its_value(power):
-    message = f"need a power between 0 and 1, such as 0.8, got {power!r}"
-    with pytest.raises(ValueError, match=message):
-        detectable_gap(0.9, 50, power=power)
-    with pytest.raises(ValueError, match=message):
-        episodes_for_gap(0.9, 0.1, power=power)
+@st.composite
+def arms(draw, most=40):
+    episodes = draw(st.integers(1, most))
+    return draw(st.integers(0, episodes)), episodes
 
 
-@pytest.mark.parametrize("gap", [0, -0.1, 1.1, float("nan"), "0.1", True])
-def test_an_impossible_gap_is_refused_with_its_value(gap):
-    with pytest.raises(ValueError, match=f"need a gap above 0 and at most 1, .* got {gap!r}"):
-        episodes_for_gap(0.9, gap)
+def flagged(oracle, learned, n, level):
+    return judge_gap(oracle, n, learned, n, level=level) is Verdict.MODEL_BOTTLENECK
+
+
+@given(arm=arms(), level=levels)
+def test_the_smallest_detectable_gap_is_what_a_search_over_all_drops_finds(arm, level):
+    successes, n = arm
+    drops = [
+        drop for drop in range(successes + 1) if flagged(successes, successes - drop, n, level)
+    ]
+    gap = smallest_detectable_gap(successes, n, level=level)
+    assert gap == (drops[0] / n if drops else None)
+    assert drops == list(range(drops[0], successes + 1)) if drops else True
+
+
+@given(arm=arms(), learned=st.integers(1, 40), level=levels)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_smallest_detectable_gap_of_any_method_is_what_a_search_finds(
+    method, arm, learned, level
+):
+    s, m = arm
+    n = min(m, learned)
+    gap = smallest_detectable_gap(s, m, level=level, learned_episodes=n, method=method)
+    common = s * n // m if method == "agresti-caffo" else round(s * n / m)
+
+    def low(drop):
+        t = common - drop
+        if method == "agresti-caffo":
+            return agresti_caffo_interval(s, m, t, n, level=level).low
+        table = {"both": t, "oracle_only": drop, "learned_only": 0, "neither": n - common}
+        return PAIRED_METHODS[method].interval(Pairs(**table), level=level).low
+
+    flagged = [drop for drop in range(common + 1) if low(drop) > 0]
+    if gap is None:
+        assert not flagged
+    else:
+        rate = s / m if method == "agresti-caffo" else common / n
+        assert gap == pytest.approx(rate - (common - flagged[0]) / n, abs=1e-12)
+
+
+def test_an_oracle_that_rarely_succeeds_can_flag_no_drop():
+    assert smallest_detectable_gap(0, 50, level=0.95) is None
+    assert smallest_detectable_gap(3, 10, level=0.95) is None
+    assert smallest_detectable_gap(50, 50, level=0.95) == 0.1
+
+
+@given(arm=arms())
+def test_a_higher_level_never_makes_a_smaller_drop_detectable(arm):
+    loose = smallest_detectable_gap(*arm, level=0.9)
+    strict = smallest_detectable_gap(*arm, level=0.99)
+    assert strict is None or loose <= strict

@@ -1,17 +1,20 @@
 import json
 from dataclasses import asdict
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pytest_cpg.stats.graded_answers import GradedAnswers, OperatingPoints
+from pytest_cpg.stats.graded_answers import GradedAnswers, OperatingPoints, aurc
 from pytest_cpg.stats.risk_coverage import (
     ANSWER_METRICS,
     answer_metrics,
     metrics_by,
     published_cr,
+    reliability,
     risk_coverage,
     risk_intervals,
 )
@@ -177,39 +180,6 @@ def test_metrics_are_plain_numbers_and_arguments_stay_untouched():
         answers.confidences[0] = 1
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"wrong": []}, "need a bool for each answer, True where it is wrong, got float64"),
-        ({"wrong": [0, 1]}, "got int64"),
-        ({"wrong": [[True]]}, "bool of (1, 1)"),
-        ({"confidences": [0.5]}, "need confidences for each of 2 answers, got (1,)"),
-        ({"confidences": [True, False]}, "need numbers as confidences, got bool"),
-        ({"confidences": ["0.5", "0.7"]}, "need numbers as confidences, got <U3"),
-        ({"confidences": [0.5, float("nan")]}, "need finite confidences, got nan at 1"),
-        ({"stakes": [1, -2.5]}, "need stakes of 0 or more, got -2.5"),
-        ({"groups": [1]}, "need one group for each of 2 answers, got (1,)"),
-    ],
-)
-def test_an_impossible_table_is_refused_with_its_value(given, message):
-    with pytest.raises(ValueError, match="need") as caught:
-        GradedAnswers(**{"wrong": [True, False], "confidences": [0.1, 0.2], **given})
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("point", "message"),
-    [
-        ({"coverage": 0}, "need a coverage above 0, up to 1, got 0"),
-        ({"risk": 1.0}, "need a risk from 0, below 1, got 1.0"),
-        ({"bins": 1}, "need two bins or more, got 1"),
-    ],
-)
-def test_an_impossible_point_is_refused_with_its_value(point, message):
-    with pytest.raises(ValueError, match=message):
-        OperatingPoints(**point)
-
-
 def test_risks_of_single_answers_have_wilsons_interval():
     rng = np.random.default_rng(0)
     sure = rng.random(300).round(2)
@@ -262,3 +232,168 @@ def test_a_threshold_that_lets_no_answer_in_is_refused():
     answers = GradedAnswers(wrong=[True, False], confidences=[0.2, 0.6])
     with pytest.raises(ValueError, match=r"need thresholds up to 0\.6, got \[0\.2, 0\.7\]"):
         risk_intervals(answers, [0.2, 0.7])
+
+
+def table(n=300, *, levels=None, power=1.0, seed=0):
+    """Return answers whose chance to be right is a power of their confidence."""
+    rng = np.random.default_rng(seed)
+    confidences = rng.random(n)
+    if levels:
+        confidences = np.round(confidences * levels) / levels
+    return GradedAnswers(
+        wrong=rng.random(n) > confidences**power, confidences=confidences, groups=np.arange(n)
+    )
+
+
+def error_by_loop(confidences, right):
+    total = 0.0
+    for k in range(10):
+        held = [i for i, c in enumerate(confidences) if min(int(c * 10 + 1e-9), 9) == k]
+        if held:
+            gap = np.mean([confidences[i] for i in held]) - np.mean([right[i] for i in held])
+            total += len(held) / len(right) * abs(gap)
+    return total
+
+
+def isotonic_by_loop(x, y, asked):
+    """Return the isotonic fit, by its formula of largest and smallest means, at other places."""
+    at = np.unique(x)
+    fit = [
+        max(
+            min(
+                np.mean([yi for xi, yi in zip(x, y, strict=True) if at[a] <= xi <= at[b]])
+                for b in range(i, len(at))
+            )
+            for a in range(i + 1)
+        )
+        for i in range(len(at))
+    ]
+    return np.interp(asked, at, fit)
+
+
+@pytest.mark.parametrize("levels", [4, 9])
+def test_both_errors_agree_with_loops_over_folds_bins_and_means(levels):
+    answers = table(60, levels=levels, power=3)
+    right = ~answers.wrong
+    found = reliability(answers)
+    assert found.ece == pytest.approx(error_by_loop(answers.confidences, right), abs=1e-12)
+    chances = np.empty(60)
+    for fold in range(5):
+        held = answers.groups % 5 == fold
+        chances[held] = isotonic_by_loop(
+            answers.confidences[~held], right[~held], answers.confidences[held]
+        )
+    assert found.calibrated_ece == pytest.approx(error_by_loop(chances, right), abs=1e-12)
+
+
+def test_confidences_that_are_chances_need_no_calibration_and_others_get_it():
+    chances, squeezed = reliability(table(4000)), reliability(table(4000, power=4))
+    assert chances.ece < 0.04
+    assert squeezed.ece > 0.25
+    assert squeezed.calibrated_ece < 0.04
+
+
+def test_bins_hold_all_answers_least_sure_first():
+    answers = table(200)
+    bins = reliability(answers).bins
+    assert sum(one.answers for one in bins) == 200
+    assert [one.confidence for one in bins] == sorted(one.confidence for one in bins)
+    right = sum(one.answers * one.right for one in bins)
+    assert right == pytest.approx((~answers.wrong).sum())
+
+
+def test_groups_are_never_calibrated_on_themselves():
+    # Of each group all are right or all wrong, at one confidence of its own.
+    groups = np.repeat(np.arange(40), 10)
+    wrong = np.random.default_rng(0).random(40)[groups] < 0.5
+    confidences = np.arange(40)[groups] / 40
+    apart = GradedAnswers(wrong=wrong, confidences=confidences)
+    together = GradedAnswers(wrong=wrong, confidences=confidences, groups=groups)
+    assert reliability(together).calibrated_ece > reliability(apart).calibrated_ece + 0.05
+
+
+def test_what_is_no_chance_and_a_single_group_are_refused():
+    with pytest.raises(ValueError, match=r"need confidences in \[0, 1\] as chances, got 1.5"):
+        reliability(GradedAnswers(wrong=[True, False], confidences=[0.5, 1.5]))
+    with pytest.raises(ValueError, match="need two groups or more to calibrate on others, got 1"):
+        reliability(GradedAnswers(wrong=[True, False], confidences=[0.5, 1], groups=[3, 3]))
+
+
+fifty = settings(max_examples=50)
+two_hundred = settings(max_examples=200)
+
+
+@st.composite
+def episodes(draw, most=40, levels=8):
+    """Draw confidences, with ties, and failures."""
+    n = draw(st.integers(1, most))
+    confidences = draw(st.lists(st.integers(0, levels), min_size=n, max_size=n))
+    failures = draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    return np.array(confidences) / levels, np.array(failures)
+
+
+def area_of_one_order(failures):
+    risks = [Fraction(sum(failures[:k]), k) for k in range(1, len(failures) + 1)]
+    return sum(risks) / len(risks)
+
+
+def enumerated_area(confidences, failures):
+    """Return the mean area over all orders of the episodes that keep the confidences sorted."""
+    orders = [
+        order
+        for order in permutations(range(len(confidences)))
+        if all(confidences[i] >= confidences[j] for i, j in pairwise(order))
+    ]
+    areas = [area_of_one_order([bool(failures[i]) for i in order]) for order in orders]
+    return sum(areas) / len(areas)
+
+
+@settings(max_examples=50)
+@given(sample=episodes(most=6, levels=2))
+def test_aurc_is_the_mean_over_all_orders_within_ties(sample):
+    assert aurc(*sample).aurc == pytest.approx(float(enumerated_area(*sample)), abs=1e-14)
+
+
+@two_hundred
+@given(sample=episodes())
+def test_aurc_agrees_with_a_loop_over_exact_fractions(sample):
+    confidences, failures = sample
+    kept, lost, area = 0, Fraction(0), Fraction(0)
+    for confidence in sorted(set(confidences), reverse=True):
+        group = failures[confidences == confidence]
+        for _ in group:
+            kept, lost = kept + 1, lost + Fraction(int(group.sum()), len(group))
+            area += lost / kept / len(failures)
+    risk = aurc(confidences, failures)
+    assert risk.aurc == pytest.approx(float(area), abs=1e-12, rel=0)
+    perfect = area_of_one_order(sorted(failures.tolist()))
+    assert risk.ideal == pytest.approx(float(perfect), abs=1e-12, rel=0)
+    assert risk.base_rate == failures.mean()
+    if 0 < lost < len(failures):
+        excess = (area - perfect) / (lost / len(failures) - perfect)
+        assert risk.excess == pytest.approx(float(excess), abs=1e-12, rel=0)
+
+
+@fifty
+@given(sample=episodes())
+def test_a_perfect_order_has_no_excess_and_its_reverse_has_the_most(sample):
+    confidences, failures = sample
+    risk = aurc(confidences, failures)
+    perfect, reverse = aurc(1.0 - failures, failures), aurc(failures * 1.0, failures)
+    assert perfect.aurc == perfect.ideal == pytest.approx(risk.ideal, abs=1e-15)
+    assert perfect.aurc <= risk.aurc + 1e-15
+    if failures.all() or not failures.any():
+        assert risk.excess is None
+    else:
+        assert perfect.excess == 0
+        assert 0 <= risk.excess <= reverse.excess + 1e-12
+    assert 0 <= risk.aurc <= 1
+
+
+def test_arguments_stay_untouched_and_results_are_plain_numbers():
+    confidences, failures = np.array([0.2, 0.9, 0.2]), np.array([True, False, False])
+    for array in (confidences, failures):
+        array.flags.writeable = False
+    risk = aurc(confidences, failures)
+    assert json.loads(json.dumps(asdict(risk))) == asdict(risk)
+    assert aurc([20, 90, 20], [True, False, False]) == risk

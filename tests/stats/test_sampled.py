@@ -106,15 +106,3 @@ def test_percentiles_hold_an_estimate_that_no_resample_reaches():
     assert (low.low, high.high) == (-1, 2)
     assert low.high == pytest.approx(np.quantile(RESAMPLES, 0.975))
     assert high.low == pytest.approx(np.quantile(RESAMPLES, 0.025))
-
-
-@pytest.mark.parametrize("sampled", [one for one, *_ in KINDS.values()], ids=KINDS)
-def test_an_impossible_level_is_refused(sampled):
-    with pytest.raises(ValueError, match=r"need a level between 0 and 1, such as 0.95, got 95"):
-        sampled.interval(95)
-
-
-@pytest.mark.parametrize("shape", [(), (99,), (100, 2)])
-def test_too_few_resamples_give_no_percentile(shape):
-    with pytest.raises(ValueError, match=r"need an array of at least 100 resamples, got the shape"):
-        Percentile(estimate=0.4, resamples=np.zeros(shape))

@@ -9,15 +9,19 @@ from hypothesis import strategies as st
 
 from pytest_cpg.stats import sequential
 from pytest_cpg.stats.bonett_price import BONETT_PRICE
-from pytest_cpg.stats.pairing import Pairs
+from pytest_cpg.stats.pairing import Pairs, shares_of_disagreement
 from pytest_cpg.stats.sequential import (
     Boundary,
     boundary_p_value,
+    log_chances,
     look_sizes,
     operating_characteristics,
+    pair_chances,
+    paired_paths,
     paired_statistic,
     repeated_interval,
     wang_tsiatis_boundary,
+    weighted_paths,
 )
 from pytest_cpg.stats.tango import TANGO
 
@@ -62,18 +66,6 @@ def test_looks_rise_and_are_few(most):
     assert sizes[0] == 10
     assert sizes[-1] == most
     assert len(sizes) <= 14
-
-
-@pytest.mark.parametrize("most", [0, 9, -1, 10.0, True])
-def test_fewer_episodes_than_the_first_look_are_refused(most):
-    with pytest.raises(ValueError, match=r"10 episodes|whole number"):
-        look_sizes(most)
-
-
-@pytest.mark.parametrize("margin", [0, 1, -0.1, math.nan, "0.1"])
-def test_an_impossible_margin_is_refused(margin):
-    with pytest.raises(ValueError, match="need a margin between 0 and 1"):
-        wang_tsiatis_boundary(50, margin=margin)
 
 
 @pytest.mark.parametrize(("most", "constant"), [(50, 2.12), (100, 2.24)])
@@ -143,11 +135,6 @@ def test_one_look_alone_is_the_interval_of_its_level(wins, losses, level):
         ours = repeated_interval(boundary, 0, table(wins, losses, 50))
         fixed = interval(table(wins, losses, 50), level=level)
         assert (ours.low, ours.high) == pytest.approx((fixed.low, fixed.high), abs=1e-12)
-
-
-def test_counts_of_another_look_are_refused():
-    with pytest.raises(ValueError, match="look 1 is at 25 pairs, got 10"):
-        repeated_interval(wang_tsiatis_boundary(50), 1, table(9, 0, 10))
 
 
 @pytest.mark.parametrize("margin", [None, 0.2])
@@ -250,13 +237,63 @@ def test_small_p_values_are_as_rare_as_they_say(margin):
             assert rare <= level * (1 + 1e-3)
 
 
-def test_a_p_value_without_a_look_is_refused():
-    with pytest.raises(ValueError, match="need the statistic of at least one look, got none"):
-        boundary_p_value(50, {})
+def multinomial(wins, losses, pairs, chances):
+    ties = pairs - wins - losses
+    ways = math.comb(pairs, wins) * math.comb(pairs - wins, losses)
+    return ways * chances[0] ** wins * chances[1] ** losses * chances[2] ** ties
 
 
-@pytest.mark.parametrize("chances", [(-0.1, 0.2), (0.7, 0.4), (math.nan, 0.2), ("0.1", 0.2)])
-def test_impossible_chances_are_refused(chances):
-    win, loss = chances
-    with pytest.raises(ValueError, match="need two chances from 0, at most 1 together"):
-        operating_characteristics(wang_tsiatis_boundary(50), oracle_only=win, learned_only=loss)
+@pytest.mark.parametrize("sizes", [(1,), (3, 7), (10, 127, 128, 129, 140)])
+def test_paths_that_nothing_ends_are_multinomial(sizes):
+    chances = (0.3, 0.2, 0.5)
+    for pairs, mass, wins, losses in paired_paths(sizes, chances):
+        assert mass.shape == (pairs + 1, pairs + 1)
+        assert mass.sum() == pytest.approx(1, rel=1e-12)
+        for won, lost in itertools.product(range(0, pairs + 1, 1 + pairs // 9), repeat=2):
+            assert (wins[won, lost], losses[won, lost]) == (won, lost)
+            if won + lost > pairs:
+                assert mass[won, lost] == 0
+            else:
+                reference = multinomial(won, lost, pairs, chances)
+                assert mass[won, lost] == pytest.approx(reference, rel=1e-11)
+
+
+def test_what_ends_at_one_look_is_missing_at_the_next():
+    chances = (0.3, 0.2, 0.5)
+    for pairs, mass, _, _ in paired_paths((2, 4), chances):
+        if pairs == 2:
+            mass[2, 0] = 0
+    assert mass.sum() == pytest.approx(1 - 0.3**2)
+    assert mass[4, 0] == 0
+
+
+@pytest.mark.parametrize("most", [10, 300, 1100])
+def test_weights_become_chances_at_every_share_of_disagreement(most):
+    unit, paths = weighted_paths((most,))
+    ((pairs, mass, wins, losses),) = paths
+    weights = np.bincount((wins + losses).ravel(), mass.ravel(), minlength=pairs + 1)[: pairs + 1]
+    disagreed = np.flatnonzero(weights)
+    assert np.isfinite(weights).all()
+    for share in (0.02, 0.3, 0.7, 0.98):
+        logs = disagreed * math.log(share) + (pairs - disagreed) * math.log(1 - share)
+        chances = np.exp(np.log(weights[disagreed]) + logs - pairs * math.log(unit))
+        assert chances.sum() == pytest.approx(1, rel=1e-10)
+
+
+def test_shares_end_at_one_and_are_dense_there():
+    shares = shares_of_disagreement(0.1, 121)
+    assert (shares[0], shares[-1]) == pytest.approx((0.1, 1))
+    assert (np.diff(shares) > 0).all()
+    assert shares[-2] > 0.999
+
+
+def test_logarithms_are_finite_at_a_chance_of_zero():
+    logs = log_chances(np.array([0.0, -1e-17, 1.0]))
+    assert np.exp(0 * logs).tolist() == [1, 1, 1]
+    assert logs[2] == 0
+
+
+def test_rounding_past_one_is_no_chance_below_zero():
+    assert pair_chances(0.7, 0.3 + 1e-15)[2] == 0
+    with pytest.raises(ValueError, match=r"got 0\.7 and 0\.4"):
+        pair_chances(0.7, 0.4)

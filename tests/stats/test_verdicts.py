@@ -1,5 +1,4 @@
 import json
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -78,19 +77,6 @@ def test_the_level_decides_between_a_finding_and_none():
     assert judge_gap(3, 10, 0, 10, level=0.95) is Verdict.INCONCLUSIVE
 
 
-@pytest.mark.parametrize("tolerance", [-0.01, 0.51, 5, float("nan"), True, "0.05", None])
-def test_an_impossible_tolerance_is_refused_with_its_value(tolerance):
-    with pytest.raises(ValueError, match=f"need a tolerance from 0 to 0.5.*got {tolerance!r}"):
-        judge_gap(0, 10, 0, 10, tolerance=tolerance)
-
-
-def test_impossible_counts_and_levels_are_refused():
-    with pytest.raises(ValueError, match="need learned_successes <= learned_episodes, got 11 of"):
-        judge_gap(0, 10, 11, 10)
-    with pytest.raises(ValueError, match="need a level between 0 and 1"):
-        judge_gap(0, 10, 0, 10, level=95)
-
-
 def test_severity_runs_from_the_two_best_to_model_bottleneck():
     order = ["LEARNED OUTPERFORMS ORACLE", "INCONCLUSIVE", "PLANNER BOTTLENECK", "MODEL BOTTLENECK"]
     assert [Verdict(name).severity for name in order] == [0, 1, 2, 3]
@@ -137,12 +123,6 @@ def test_a_gap_that_is_sure_and_within_the_margin_is_what_was_allowed():
     assert weigh_gap(small, *arms, margin=0.1).verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
     assert weigh_gap(small, *arms, margin=0.05).verdict is Verdict.MODEL_BOTTLENECK
     assert weigh_gap(small, *arms).verdict is Verdict.MODEL_BOTTLENECK
-
-
-@pytest.mark.parametrize("margin", [0, 1, -0.1, math.nan, "0.1"])
-def test_an_impossible_margin_is_refused(margin):
-    with pytest.raises(ValueError, match="need a margin between 0 and 1"):
-        weighed(10, 10, 20, margin=margin)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +191,3 @@ def test_a_margin_of_returns_is_not_proven_by_starts_that_were_not_seen(
     ruled = weigh_returns(gap_of(*gap), starts=starts, possible=possible, margin=20.0)
     assert ruled.verdict is Verdict.INCONCLUSIVE
     assert ruled.evidence.startswith(evidence)
-
-
-@pytest.mark.parametrize("margin", [0, -1.0, math.nan, "5"])
-def test_an_impossible_margin_of_returns_is_refused(margin):
-    with pytest.raises(ValueError, match="need a margin above 0"):
-        weigh_returns(gap_of(0, 1), starts=10, possible=1, margin=margin)

@@ -1,3 +1,4 @@
+import math
 from fractions import Fraction
 from statistics import NormalDist
 
@@ -6,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_cpg.stats.intervals import student_critical_value
 from pytest_cpg.stats.wilson import highest_rate, wilson_episodes_above, wilson_interval
 
 levels = st.floats(0.5, 0.999)
@@ -39,13 +41,6 @@ def test_wilson_ends_exactly_at_zero_and_one():
         assert wilson_interval(episodes, episodes).high == 1
 
 
-def test_impossible_counts_of_one_arm_are_named_without_an_arm():
-    with pytest.raises(ValueError, match="need successes <= episodes, got 3 of 2"):
-        wilson_interval(3, 2)
-    with pytest.raises(ValueError, match="need episodes to be a whole number of at least 1, got 0"):
-        wilson_interval(0, 0)
-
-
 def test_numpy_integers_are_counts():
     assert wilson_interval(np.uint8(200), np.uint8(201)) == wilson_interval(200, 201)
 
@@ -68,3 +63,27 @@ def test_episodes_above_a_bound_are_the_fewest_whose_wilson_interval_is(base, so
     assert found == 1 or low(found - 1) <= bound + 1e-9
     if found % base == 0:
         assert wilson_interval(int(rate * found), found, level=level).low > bound - 1e-9
+
+
+def test_the_critical_value_is_the_quantile_of_scipy():
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    for level, freedom in zip(
+        rng.uniform(0.01, 0.9999, 500), rng.integers(1, 300, 500), strict=True
+    ):
+        reference = stats.t.ppf((1 + level) / 2, freedom)
+        found = student_critical_value(level, freedom=freedom)
+        assert found == pytest.approx(reference, abs=1e-10, rel=1e-10)
+
+
+def test_one_and_two_degrees_of_freedom_have_their_closed_forms():
+    for level in (0.1, 0.5, 0.9, 0.95, 0.999):
+        cauchy = math.tan(math.pi * level / 2)
+        assert student_critical_value(level, freedom=1) == pytest.approx(cauchy, rel=1e-10)
+        two = level * math.sqrt(2 / (1 - level**2))
+        assert student_critical_value(level, freedom=2) == pytest.approx(two, rel=1e-10)
+
+
+def test_levels_at_the_ends_of_the_floats_give_finite_values():
+    assert student_critical_value(5e-324, freedom=4) == 0
+    assert 1e15 < student_critical_value(1 - 2**-53, freedom=1) < 1e17
