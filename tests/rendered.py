@@ -6,9 +6,8 @@ from pytest_cpg.gates import GATES
 from pytest_cpg.render import github
 from pytest_cpg.render import html_page as page
 from pytest_cpg.render import markdown as comment
-from pytest_cpg.report.document import session_in
+from pytest_cpg.report.document import found_in, session_in
 from pytest_cpg.report.history import History
-from pytest_cpg.report.history_file import found_in
 
 
 def session_of(report, kinds=GATES):

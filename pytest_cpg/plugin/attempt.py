@@ -167,6 +167,6 @@ def broken_by(attempt: Attempt) -> str | None:
 
 
 def _fail_late(item: pytest.Item) -> NoReturn:
-    from pytest_cpg.report.unjudged import late_text
+    from pytest_cpg.report.together import late_text
 
     fail(late_text(gate_id(item)))

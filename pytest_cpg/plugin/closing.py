@@ -27,12 +27,16 @@ from pytest_cpg.plugin.outputs import SessionOutputs, path_of
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.report.baseline import baseline_findings, load
+from pytest_cpg.report.document import append, found_in, read_history
 from pytest_cpg.report.history import History
-from pytest_cpg.report.history_file import append, found_in, read
 from pytest_cpg.report.provenance import collect
 from pytest_cpg.report.session import Session, SessionEnd, error_in
-from pytest_cpg.report.together import resumed, together, without_effect
-from pytest_cpg.report.unjudged import unjudged_findings
+from pytest_cpg.report.together import (
+    resumed,
+    together,
+    unjudged_findings,
+    without_effect,
+)
 
 if TYPE_CHECKING:
     from pytest_cpg.report.baseline import Baseline
@@ -211,7 +215,7 @@ def _add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) -
         return
     # A file's own name may have brackets.
     paths = [str(pattern)] if os.path.exists(pattern) else sorted(glob(str(pattern)))
-    found, faults = read(map(Path, paths), config.stash[KINDS].table)
+    found, faults = read_history(map(Path, paths), config.stash[KINDS].table)
     if "history" in settings.typed and not paths:
         faults.append(f"nothing matches --cpg-history={settings.typed['history']}")
     ledger.history = History((*found.sessions, session))

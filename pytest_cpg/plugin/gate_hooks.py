@@ -266,7 +266,7 @@ class GateHooks:
             return 0
         from pytest_cpg.plugin.closing import hold_status
         from pytest_cpg.plugin.terminal import write_line
-        from pytest_cpg.report.unjudged import late_text
+        from pytest_cpg.report.together import late_text
 
         hold_status(self.gates.ledger, self._session)
         said = {finding.text for finding in self.gates.ledger.findings}

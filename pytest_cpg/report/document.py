@@ -1,14 +1,18 @@
 """Document: what the gates of a session found, as one versioned document that machines read.
 
-``report.schema.json`` beside this module describes the document.
+``report.schema.json`` beside this module describes the document. ``.cpg/history`` has the sessions
+of a project, one line of JSON each; a report (--cpg-json) is one session of a history, too.
 """
 
 import json
+import re
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
-from pytest_cpg.contracts import KindError
-from pytest_cpg.contracts.codec import decode, encode
+from pytest_cpg.contracts import CpgError, KindError
+from pytest_cpg.contracts.codec import decode, encode, loads
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.drift import Drift
@@ -16,7 +20,9 @@ from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.strip import Strip
-from pytest_cpg.machine.files import FileError, FileKind
+from pytest_cpg.machine.files import FileError, FileKind, ignore_in_git, locked, write_text
+from pytest_cpg.report import history
+from pytest_cpg.report.history import Found, History
 from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Outcome
 from pytest_cpg.report.provenance import Provenance
 from pytest_cpg.report.session import Comparison, Gate, Session, SessionEnd
@@ -24,6 +30,13 @@ from pytest_cpg.report.session import Comparison, Gate, Session, SessionEnd
 SCHEMA = 1
 _FILE = FileKind(
     name="the report", schema=SCHEMA, cure="Write a report: pytest --cpg-json=report.json"
+)
+
+
+# A line has a few hundred bytes for each gate, and the whole file is written each time.
+MOST_SESSIONS = 50
+_HISTORY = FileKind(
+    name="the history", schema=SCHEMA, cure="Move it away: a session writes it anew."
 )
 
 
@@ -236,3 +249,96 @@ def _read_judgement(comparison: _Comparison, kinds: Kinds, *, at: str) -> Judgem
         commands=tuple(comparison.get("commands", ())),
         shown=card,
     )
+
+
+def found_in(session: Session, *, commit: str, date: str) -> history.Session:
+    """Return what a session adds: comparisons that judged a model, and gates that failed before."""
+    judged = {
+        row.name: Found.of(row.judgement.ruling, row.judgement.card)
+        for row in session.comparisons
+        if not row.judgement.ruling.check
+    }
+    failed = {
+        gate.id: Found.nothing(gate.outcome)
+        for gate in session.gates
+        if gate.outcome in ("failed", "error")
+        and not (gate.entry.judgements or gate.entry.measurements)
+    }
+    return history.Session(commit=commit, date=date, comparisons=judged | failed)
+
+
+def append(path: Path, session: history.Session) -> None:
+    """Add a session to a history file; the oldest of too many go, and lines that nobody can read.
+
+    `read_history` names those. Whoever appends at the same time waits, so that no session is lost.
+    Raises FileError.
+    """
+    line = json.dumps({"schema": SCHEMA, **encode(session)}, allow_nan=False, sort_keys=True)
+    with locked(path, what=_HISTORY.name):
+        earlier = filter(_is_some_session, _lines(path))
+        lines = [*earlier, line][-MOST_SESSIONS:]
+        write_text(path, "".join(f"{line}\n" for line in lines), what=_HISTORY.name)
+        ignore_in_git(path.parent, "/.gitignore", f"/{path.name}", f"/{path.name}.lock")
+
+
+def read_history(paths: Iterable[Path], kinds: Kinds) -> tuple[History, list[str]]:
+    """Return the sessions in these files, in their order, and what was left out of each file.
+
+    A file is a history, or a report (--cpg-json), which is one session.
+    """
+    sessions, faults = [], []
+    for path in paths:
+        try:
+            lines = _lines(path)
+        except FileError as error:
+            faults.append(str(error))
+            continue
+        # A report may have more than one line.
+        with suppress(ValueError):
+            loads("\n".join(lines))
+            lines = ["\n".join(lines)]
+        wrong = []
+        for number, line in enumerate(lines, 1):
+            try:
+                sessions.append(_session(line, kinds))
+            except (ValueError, CpgError) as error:
+                wrong.append(f"line {number}: {error}")
+        if wrong:
+            more = f" (and {len(wrong) - 1} more)" * (len(wrong) > 1)
+            faults.append(f"cannot use a session of the history {path}: {wrong[0]}{more}")
+    return History(tuple(sessions)), faults
+
+
+def _lines(path: Path) -> list[str]:
+    """Return a history's lines; bytes that are no UTF-8 spoil their own line alone."""
+    text = _HISTORY.text_in(path, errors="surrogateescape") or ""
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def _is_some_session(line: str) -> bool:
+    """Say whether a line may be a session, be it for a newer pytest-cpg."""
+    try:
+        return not {"schema", "gates"}.isdisjoint(_row(line))
+    except ValueError:
+        return False
+
+
+def _session(text: str, kinds: Kinds) -> history.Session:
+    row = _row(text)
+    if "gates" in row:
+        session = session_in(row, kinds)
+        # No report has a date.
+        return found_in(session, commit=session.commit, date="")
+    schema = row.pop("schema", None)
+    if schema != SCHEMA:
+        raise ValueError(f"it has schema {schema!r:.40}, and this pytest-cpg reads {SCHEMA}")
+    return decode(history.Session, row)
+
+
+def _row(text: str) -> dict[str, Any]:
+    if not text.isascii() and re.search("[\ud800-\udfff]", text):
+        raise ValueError("it is no UTF-8")
+    row = loads(text)
+    if not isinstance(row, dict):
+        raise ValueError("it is no session of pytest-cpg")
+    return row

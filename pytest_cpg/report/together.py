@@ -1,4 +1,4 @@
-"""Together: what the gates of a session say together, as recipes and as a family.
+"""Together: what the gates of a session say together, and which were not judged that had to be.
 
 A gate's own verdict never depends on which other gates were run. What is said here comes on top of
 the verdicts, and can only add a failure.
@@ -7,7 +7,7 @@ the verdicts, and can only add a failure.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_cpg.contracts import CpgError
@@ -21,6 +21,29 @@ from pytest_cpg.report.ledger import CANNOT_FAIL, Ledger
 from pytest_cpg.report.session import Comparison, Session
 from pytest_cpg.stats.families import holm
 
+_SILENT = "no xdist worker said which gates there are before it ended: none is accounted for"
+_PASSED_OUT = (
+    "--lf leaves out gates that passed before, and all are required. Leave --lf out, or add "
+    "--cpg-require=0"
+)
+_LATE = (
+    "{gate} compared models after its test had ended, where nothing is judged. Compare in the "
+    "test's body, or in a fixture before its yield, and wait for threads."
+)
+_DIED = (
+    "{gate}: the worker of attempt 1 died, and that attempt counts. Leave gates out of --reruns; "
+    "to have them repeated all the same, set cpg_allow_reruns = true in the ini file."
+)
+_HIDDEN = "passed or was skipped although its gate had failed"
+_ALL_SKIPPED = "every gate was skipped, and none judged. A job without gates takes --cpg-require=0"
+_ONLY_CHECKED = (
+    'run as an A/A check, and no gate judged a model. Leave --cpg-model=oracle or model="oracle" '
+    "out, or add --cpg-require=0"
+)
+_SKIPPED = "skipped as a whole, so that none of its gates was judged"
+_EXCUSED = "left to fail by an xfail that is not strict or not run"
+_DROPPED = "collected, and dropped by a plugin or a conftest.py without saying so"
+
 
 def together(
     ledger: Ledger, *, is_corrected: bool, family_size: int, is_cut: bool = False
@@ -33,21 +56,19 @@ def together(
     # An A/A check is no chance of a false alarm, and its model no checkpoint.
     measured = [row for row in Session.of(ledger).comparisons if not row.judgement.ruling.check]
     findings: list[Finding] = []
-    for kind, own in _by_kind(measured):
+    for kind, rows in _by_kind(measured):
         if has(kind, Together) and not is_cut:
-            members = [row.compared for row in own]
+            members = [row.compared for row in rows]
             findings += ask_at_end(findings, kind, "together", members, ledger.groups) or ()
     # A test that makes two comparisons has two chances of a false alarm.
     count = len({*ledger.known, *(row.name for row in measured)})
     size = max(family_size, count)
     if is_corrected and count > family_size:
-        findings.append(
-            Finding(
-                f"cpg_family_size is {family_size}, and there are {count} gates: each was judged "
-                f"as if the others were fewer. Set cpg_family_size = {count}",
-                fails=True,
-            )
+        text = (
+            f"cpg_family_size is {family_size}, and there are {count} gates: each was judged as if "
+            f"the others were fewer. Set cpg_family_size = {count}"
         )
+        findings.append(Finding(text, fails=True))
     elif size > 1 and measured:
         able = [row for row in measured if not row.judgement.max_verdict.accepts_all]
         groups = {ledger.groups.get(row.gate, "") for row in able} - {""}
@@ -83,11 +104,11 @@ def resumed(ledger: Ledger) -> list[Finding]:
 
 def without_effect(ledger: Ledger, asked: Collection[str]) -> list[Finding]:
     """Return a statement about every option asked of the session that decided nothing in it."""
-    # An option that decided something for one kind was not given in vain.
     findings: list[Finding] = []
+    # An option that decided something for one kind was not given in vain.
     in_vain = [
-        _in_vain(findings, kind, [row.judgement.result for row in own], asked)
-        for kind, own in _by_kind(Session.of(ledger).comparisons)
+        _in_vain(findings, kind, [row.judgement.result for row in rows], asked)
+        for kind, rows in _by_kind(Session.of(ledger).comparisons)
     ]
     findings += [
         Finding(f"--cpg-{name.replace('_', '-')} was given, and {why}")
@@ -107,12 +128,12 @@ def _by_kind(reported: Iterable[Comparison]) -> list[tuple[Any, list[Comparison]
 
 
 def _in_vain(
-    found: list[Finding], kind: Any, results: list[Any], asked: Collection[str]
+    findings: list[Finding], kind: Any, results: list[Any], asked: Collection[str]
 ) -> dict[str, str]:
     """Return which options decided nothing in the results of one kind, and why."""
     heeded = {argument.option for argument in kind.arguments}
     heeded |= {option.name for option in kind.options} if has(kind, Options) else set()
-    why = has(kind, WithoutEffect) and ask_at_end(found, kind, "without_effect", results)
+    why = has(kind, WithoutEffect) and ask_at_end(findings, kind, "without_effect", results)
     why = why or {}
     unheeded = f"no gate marked {kind.marker} has such an option"
     return {name: why.get(name, unheeded) for name in asked if name in why or name not in heeded}
@@ -125,12 +146,11 @@ def _family_findings(
     able = size - unable
     # Others may stand in the baseline, or in files that were not run.
     gates = f"{able} gates" if len(measured) == size else f"the {able} gates of the project"
-    asked: dict[str, Alarm | None] = {
-        row.name: ask_at_end(findings, row.judgement.kind, "alarm", row.judgement.result)
-        for row in measured
-        if has(row.judgement.kind, Alarms)
-    }
-    alarms = {name: alarm for name, alarm in asked.items() if alarm is not None}
+    alarms: dict[str, Alarm] = {}
+    for row in measured:
+        if has(row.judgement.kind, Alarms):
+            alarm = ask_at_end(findings, row.judgement.kind, "alarm", row.judgement.result)
+            alarms |= {} if alarm is None else {row.name: alarm}
     if not alarms:
         return findings
     alphas = {name: alarm.rate for name, alarm in alarms.items()}
@@ -149,7 +169,7 @@ def _family_findings(
         rates = [rate for name, rate in alphas.items() if name not in accepting]
         # Of what was not measured nothing better is known.
         chance = 1 - (
-            math.prod(1 - one for one in rates)
+            math.prod(1 - rate for rate in rates)
             * (1 - alpha) ** (able - len(rates) + drifts + recipes)
         )
         tests = " and ".join([gates, *besides])
@@ -177,19 +197,113 @@ def _family_findings(
         return [*findings, Finding(str(error), fails=True)]
     shares = {name: min(1.0, p * alpha / alphas[name]) for name, p in p_values.items()}
     rejected = holm(shares, alpha=alpha, family_size=size)
-    return findings + [
-        Finding(
-            f"Holm: {row.name} is a {_worst_label(row)} as well, now that all {size} gates "
-            f"are known (p={p_values[row.name]:.2g})",
-            fails=row.judgement.max_verdict.severity < Severity.BAD and not row.compared.is_excused,
-        )
-        for row in measured
-        if row.name in rejected and not alarms[row.name].is_settled
+    for row in measured:
+        if row.name in rejected and not alarms[row.name].is_settled:
+            labels: Mapping[str, Severity] = row.judgement.kind.labels
+            bad = (label for label, severity in labels.items() if severity is Severity.BAD)
+            text = (
+                f"Holm: {row.name} is a {next(bad, Severity.BAD.name)} as well, now that all "
+                f"{size} gates are known (p={p_values[row.name]:.2g})"
+            )
+            is_refused = row.judgement.max_verdict.severity < Severity.BAD
+            findings.append(Finding(text, fails=is_refused and not row.compared.is_excused))
+    return findings
+
+
+def unjudged_findings(
+    ledger: Ledger,
+    *,
+    required: str,
+    is_strict: bool,
+    leaves_passed_out: bool,
+    is_silent: bool,
+    accepted: Collection[str],
+) -> list[Finding]:
+    """Return which gates were not judged, and whether the session fails for it.
+
+    ``"all"`` gates that were collected are required, or a number of them; none where it is empty.
+    ``is_strict`` asks for a verdict where a test fails as expected, and ``leaves_passed_out`` says
+    that pytest did not collect what passed before. Accepted gates are missed beside the baseline.
+    """
+    findings = [Finding(_SILENT, fails=True)] if is_silent else []
+    findings += [Finding(late_text(gate), fails=True) for gate in ledger.late]
+    findings += [Finding(_DIED.format(gate=gate), fails=True) for gate in ledger.died]
+    skipped = [
+        file
+        for file in ledger.skipped
+        if not any(gate.startswith(f"{file}::") for gate in accepted)
     ]
+    if skipped:
+        findings.append(Finding(f"{_SKIPPED}: {named(skipped)}", warns=True))
+    hidden = [gate for gate, entry in ledger.entries.items() if entry.is_hidden]
+    if hidden:
+        findings.append(Finding(f"{_HIDDEN}: {named(hidden)}", fails=True))
+    if required == "all":
+        if leaves_passed_out:
+            findings.append(Finding(_PASSED_OUT, fails=True))
+        findings += _all_required(ledger)
+        checks = [gate for gate, entry in ledger.entries.items() if entry.is_aa]
+        if checks and not _judged(ledger):
+            findings.append(Finding(_counted(ledger, checks, _ONLY_CHECKED), fails=True))
+    else:
+        if ledger.dropped:
+            findings.append(Finding(_counted(ledger, ledger.dropped, _DROPPED)))
+        judged = _judged(ledger)
+        if required and judged < int(required):
+            text = f"{judged} gate{'s'[: judged != 1]} judged, and {required} required"
+            findings.append(Finding(f"{text} (--cpg-require)", fails=True))
+    unproven = _without_verdict(ledger, "xfailed")
+    if unproven:
+        text = f"failed as expected without a verdict, which says nothing: {named(unproven)}"
+        findings.append(Finding(f"{text} (--cpg-strict)" if is_strict else text, fails=is_strict))
+    return findings
 
 
-def _worst_label(one: Comparison) -> str:
-    """Return what the kind of a gate calls a model that is shown to be bad."""
-    labels: Mapping[str, Severity] = one.judgement.kind.labels
-    bad = (label for label, severity in labels.items() if severity is Severity.BAD)
-    return next(bad, Severity.BAD.name)
+def late_text(gate: str) -> str:
+    """Return what is wrong where a gate compares models after its test's end."""
+    return _LATE.format(gate=gate)
+
+
+def _all_required(ledger: Ledger) -> Iterator[Finding]:
+    """Yield why not every gate was judged; a session fails but for gates that are skipped."""
+    deselected = [gate for gate in ledger.deselected if gate not in ledger.expected]
+    empty = [gate for gate, entry in ledger.entries.items() if entry.is_empty]
+    some = f"For a run of some of them use --cpg-require={len(ledger.expected)}"
+    for gates, what, cure in (
+        (deselected, "not selected", some),
+        (ledger.dropped, _DROPPED, some),
+        (
+            empty,
+            "left without parameters, as their list is empty",
+            f"Find out why it is, or use --cpg-require={_judged(ledger)}",
+        ),
+    ):
+        if gates:
+            text = _counted(ledger, gates, f"{what}, and all are required")
+            yield Finding(f"{text}. {cure}", fails=True)
+    excused = [gate for gate, entry in ledger.entries.items() if entry.is_excused]
+    if excused:
+        text = _counted(ledger, excused, _EXCUSED)
+        yield Finding(f"{text}. xfail(strict=True) keeps a gate that is known to fail", fails=True)
+    skipped = [gate for gate in _without_verdict(ledger, "skipped") if gate not in empty]
+    if skipped and len(skipped) == len(ledger.entries):
+        yield Finding(_ALL_SKIPPED, fails=True)
+    elif skipped:
+        yield Finding(_counted(ledger, skipped, "skipped, and so not judged"))
+
+
+def _counted(ledger: Ledger, gates: Sequence[str], what: str) -> str:
+    verb = "was" if len(gates) == 1 else "were"
+    return f"{len(gates)} of {len(ledger.known)} gates {verb} {what}: {named(gates)}"
+
+
+def _judged(ledger: Ledger) -> int:
+    return sum(entry.is_judged for entry in ledger.entries.values())
+
+
+def _without_verdict(ledger: Ledger, outcome: str) -> list[str]:
+    return [
+        gate
+        for gate, entry in ledger.entries.items()
+        if entry.outcome == outcome and not entry.judgements
+    ]

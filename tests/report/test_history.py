@@ -14,8 +14,9 @@ from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import Trend
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.render.html_page import report as html_page
+from pytest_cpg.report.document import MOST_SESSIONS, append
+from pytest_cpg.report.document import read_history as read
 from pytest_cpg.report.history import Found, History, Session
-from pytest_cpg.report.history_file import MOST_SESSIONS, append, read
 from pytest_cpg.stats import Interval
 
 GATE = "tests/test_gates.py::test_gate"

@@ -22,9 +22,8 @@ from pytest_cpg.render.command import UNUSABLE, width
 from pytest_cpg.render.command.project import declare_plugins, kinds_of, project_here
 from pytest_cpg.render.line import has_blocks, listed, sparkline, wrapped
 from pytest_cpg.report import baseline
-from pytest_cpg.report.document import read
+from pytest_cpg.report.document import read, read_history
 from pytest_cpg.report.history import History, Point
-from pytest_cpg.report.history_file import read as read_history
 from pytest_cpg.report.ledger import Kinds
 from pytest_cpg.report.session import Comparison, Session
 

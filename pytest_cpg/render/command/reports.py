@@ -21,9 +21,8 @@ from pytest_cpg.render.line import has_blocks, in_ascii
 from pytest_cpg.render.section import section
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report.baseline import accept as accepted
-from pytest_cpg.report.document import read
+from pytest_cpg.report.document import read, read_history
 from pytest_cpg.report.history import History
-from pytest_cpg.report.history_file import read as read_history
 from pytest_cpg.report.session import WORDS, Session
 
 _REPORT = "a report, of pytest --cpg-json=PATH"
