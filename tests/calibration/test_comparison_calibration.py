@@ -117,6 +117,10 @@ def at_the_limit(loss, n, starts, rng, *, shared):
     return GradedAnswers(wrong=wrong, confidences=deviates() + distance * ~wrong, groups=groups)
 
 
+def standard_error(share, runs):
+    return f"{100 * math.sqrt(share * (1 - share) / runs):.1f} %"
+
+
 def test_shares_of_wrong_answers_exactly_at_their_limits(statistics_page):
     rows = []
     for n, starts in LIMIT_SIZES:
@@ -140,7 +144,8 @@ def test_shares_of_wrong_answers_exactly_at_their_limits(statistics_page):
         ["answers", "loss", "surest half seems safe", "loss seems lower", "loss seems higher"],
         rows,
         note=f"Share of {LIMIT_RUNS} simulated gates that are sure of the wrong side, nominal "
-        "2.5 %: the surest half of the answers is wrong in exactly the 5 % that are accepted, and "
+        f"2.5 % (standard error {standard_error(0.025, LIMIT_RUNS)}): the surest half of the "
+        "answers is wrong in exactly the 5 % that are accepted, and "
         "the limit of the loss is the loss itself. Deviates of answers from one start correlate "
         "by what is said.",
     )
@@ -163,5 +168,6 @@ def test_confidences_that_hardly_tell_pass_where_few_answers_are_wrong(statistic
         ["loss", "200 queries", "500 queries", "1500 queries"],
         rows,
         note=f"Share of {RUNS} simulated gates at their defaults that read KNOWS ITS LIMITS though "
-        "AUROC is just 0.60. Below ten wrong answers AUROC is not judged, and the loss decides.",
+        f"AUROC is just 0.60 (standard error of 15 %: {standard_error(0.15, RUNS)}). Below ten "
+        "wrong answers AUROC is not judged, and the loss decides.",
     )
