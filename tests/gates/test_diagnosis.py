@@ -292,6 +292,30 @@ def test_a_score_of_what_a_memory_holds_is_not_blamed_where_nothing_shows_the_me
     assert found.cause == Cause.NONE
 
 
+class Ending(OwnReward):
+    """Pays nothing from an end on that it alone believes in, where all else costs."""
+
+    def encode(self, observations):
+        return np.concatenate([observations, np.zeros((len(observations), 1))], axis=1)
+
+    def rollout(self, latents, actions):
+        seen = super().rollout(latents[:, :4], actions)
+        is_end = np.hypot(seen[..., 0] - 4.0, seen[..., 1]) < 1.5
+        is_over = np.logical_or.accumulate(np.hstack([latents[:, 4:] > 0, is_end]), axis=1)
+        return np.concatenate([seen, is_over[:, 1:, None]], axis=2)
+
+    def decode(self, latents):
+        return latents[..., :4]
+
+    def reward(self, latents, actions, reached):
+        return -OwnScore().score(reached[..., :4]) * (1 - latents[..., 4])
+
+
+def test_an_end_that_the_model_alone_believes_in_is_exploited():
+    by_return = faults()["none: perfect with rewards"].planner
+    assert named(Fault(Ending(), "", planner=by_return)).cause == Cause.EXPLOITATION
+
+
 class DrawingReward(OwnReward):
     noise_size = 4
 
