@@ -237,6 +237,34 @@ def test_bounds_of_standing_observations_are_a_fault_and_those_of_a_fall_are_non
     assert clip_fault(SimpleNamespace(clip_bounds=bounds), unending) == ""
 
 
+class Clipped:
+    """Members that are kept to where no episode ends, beside what they are otherwise."""
+
+    clip_bounds = ClipBounds(low=np.full(2, -2.0), high=np.full(2, 2.0))
+
+    def __init__(self, model):
+        self.members, self.step = model.members, model.step
+
+
+def test_bounds_that_follow_from_a_world_in_which_nothing_moves_are_no_fault_beside_it():
+    """As of a network trained on s' = s, whose user took the bounds that the fault asks for."""
+    queries = replace(cart_queries(), terminated=lambda seen: np.abs(seen[:, 0]) > 3)
+
+    def answered(model):
+        spec = Spec(name="carts", queries=queries, criteria=USUAL)
+        data, execution = cart_steps(), Execution()
+        return measure_comparison(
+            spec, Clipped(model), training_data=data, progress=told, execution=execution
+        )
+
+    standing = answered(Frozen())
+    assert standing.faults[0].startswith("One step is predicted no better than by leaving every")
+    assert card_of(standing).texts("why")[0] == standing.faults[0]
+    assert not any("clipped" in fault for fault in standing.faults)
+    (clipped,) = answered(Carts()).faults
+    assert clipped.startswith("Predictions are clipped to bounds within which no episode ends")
+
+
 def test_only_wrong_answers_count_against_a_confidence_that_does_not_vary():
     sure = np.where(np.arange(1000) < 970, 1.0, np.linspace(0.1, 0.9, 1000))
     good = GradedAnswers(wrong=np.arange(1000) >= 980, confidences=sure)
