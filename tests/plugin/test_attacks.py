@@ -331,6 +331,30 @@ def test_a_report_that_a_hook_turns_into_a_passed_one_hides_no_gate(attacked, wo
     result.stdout.fnmatch_lines(["* F test_skipped * 1.00 0.00 *"])
 
 
+EXCUSES = """
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed:
+        report.outcome, report.wasxfail = "skipped", "known"
+    return report
+"""
+
+
+def test_a_report_that_a_hook_turns_into_an_expected_failure_is_no_pass_in_ci(
+    attacked, monkeypatch
+):
+    monkeypatch.setenv("CI", "true")
+    result = attacked(GOOD + BAD, conftest=EXCUSES)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1, xfailed=1)
+    assert (
+        "1 of 2 gates was left to fail by an xfail that is not strict or not run: "
+        "test_gates.py::test_bad."
+    ) in flat(result)
+
+
 PASSES = """
 
 @pytest.hookimpl(trylast=True)
