@@ -26,10 +26,8 @@ class DropActions:
     ----------
     count : int
         Actions that are lost, from 0 to 1 000 000.
-    at : int, optional
-        Steps taken before.
-    every : int, optional
-        Steps between one loss and the next.
+    at, every : int, optional
+        Steps taken before, or between one loss and the next.
     probability : float, optional
         That a loss begins after a step, in (0, 1].
     """
@@ -66,13 +64,7 @@ class DropActions:
 
 @dataclass(frozen=True, slots=True)
 class DelayActions:
-    """Every planned action is executed some steps late; before the first there are idle ones.
-
-    Attributes
-    ----------
-    steps : int
-        From 1 to 10 000.
-    """
+    """Every planned action is executed 1 to 10 000 steps late, after as many idle ones."""
 
     steps: int
 
@@ -135,11 +127,8 @@ class ObservationNoise(_Noise):
 class Physics:
     """The real world differs from the world that the oracle imagines.
 
-    Attributes
-    ----------
-    mass, friction, gravity : float
-        Factors above 0, not all of them 1. Friction is of contacts, and of joints both dry
-        and viscous.
+    Mass, friction and gravity are factors above 0, not all of them 1. Friction is of contacts, and
+    of joints both dry and viscous.
     """
 
     mass: float = 1.0

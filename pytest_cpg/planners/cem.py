@@ -114,13 +114,11 @@ class ICEM(Search):
         At least 1: a round has the samples of the last one divided by it, and twice the elites at
         least.
     colour : float
-        Exponent of the noise's power spectrum; see `draw_noise`.
+        Exponent of the noise's power spectrum, of ``1 / f**colour``.
     keep : float
         Share in [0, 1] of the elites that are candidates again, in the next round and, shifted by
         what was executed, in the next plan.
-    initial_deviation : float
-        Of a box, in halves of its width.
-    smoothing : float
+    initial_deviation, smoothing
         As in `CEM`.
     objective, execute
         See `rate`.

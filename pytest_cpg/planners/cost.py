@@ -23,13 +23,10 @@ def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: in
     if has(planner, RolloutSteps):
         return int(planner.rollout_steps)
     world = _EmptyWorld(actions)
-    question: Any = (world, np.zeros((1, 1)), [np.random.default_rng(0)], np.array([budget]))
+    memory = _asked(planner, world, budget)
     if not is_warm_started(planner):
-        planner.plan(*question)
         return world.steps
-    plan: Any = planner.plan
-    memory = plan(*question, memory=None).memory
-    first, _ = world.steps, plan(*question, memory=memory)
+    first, _ = world.steps, _asked(planner, world, budget, memory)
     return world.steps - first
 
 
@@ -38,8 +35,7 @@ def reads_steps(planner: Planner, actions: ActionSpace, *, budget: int) -> bool:
     if has(planner, RolloutSteps):
         return False
     world = _CostlyWorld(actions)
-    warm: Any = {"memory": None} if is_warm_started(planner) else {}
-    planner.plan(world, np.zeros((1, 1)), [np.random.default_rng(0)], np.array([budget]), **warm)
+    _asked(planner, world, budget)
     return world.is_scored
 
 
@@ -55,6 +51,14 @@ def widened(planner: Planner, times: int) -> Planner | None:
     names = {field.name for field in fields(planner)}
     wider = {name: times * getattr(planner, name) for name in _WIDTHS if name in names}
     return replace(planner, **wider) if wider else None
+
+
+def _asked(planner: Planner, world: _EmptyWorld, budget: int, memory: Any = None) -> Any:
+    """Ask for a plan that begins from a memory, and return what it leaves."""
+    warm: Any = {"memory": memory} if is_warm_started(planner) else {}
+    rngs = [np.random.default_rng(0)]
+    plans = planner.plan(world, np.zeros((1, 1)), rngs, np.array([budget]), **warm)
+    return getattr(plans, "memory", None)
 
 
 class _EmptyWorld:

@@ -234,10 +234,9 @@ class SelectiveRisk:
     ----------
     aurc : float
         Mean risk over all coverages, in [0, 1]; lower is better.
-    ideal : float
-        The ``aurc`` of an ideal order, in which every success is more confident than every failure.
-    base_rate : float
-        Share of failures among all episodes: the ``aurc`` of a confidence that says nothing.
+    ideal, base_rate : float
+        The ``aurc`` of an ideal order, in which every success is more confident than every failure,
+        and of a confidence that says nothing: the share of failures.
     excess : float or None
         ``aurc`` between ``ideal``, 0, and ``base_rate``, 1; more where failures are surer. None
         where all episodes succeeded, or all failed.
@@ -255,18 +254,12 @@ def aurc(confidences: ArrayLike, failures: ArrayLike) -> SelectiveRisk:
     """Return the area under the risk-coverage curve: the mean risk of the k most confident of N.
 
     For ``k = 1 .. N`` (Geifman and El-Yaniv, NeurIPS 2017; the ideal by Geifman, Uziel and
-    El-Yaniv, ICLR 2019). Episodes of equal confidence have no order, so that the mean over all
-    their orders is taken, exactly; a constant confidence gives the base rate.
+    El-Yaniv, ICLR 2019), from a confidence [N] and a bool [N] of each episode. Of equal confidences
+    the mean over all orders is taken, exactly; a constant one gives the base rate.
 
     >>> risk = aurc([0.9, 0.9, 0.5, 0.1], [False, True, True, True])
     >>> round(risk.aurc, 4), round(risk.ideal, 4), risk.base_rate
     (0.6042, 0.4792, 0.75)
-
-    Parameters
-    ----------
-    confidences : array [N]
-        One finite number per episode, higher when surer of success; only their order matters.
-    failures : array [N], bool
     """
     answers = GradedAnswers(wrong=failures, confidences=confidences)
     # The surest first.

@@ -104,12 +104,7 @@ def metrics_by(
 class RiskCoverage:
     """Curve of risk over coverage: a point for the origin and for each threshold, surest first.
 
-    Attributes
-    ----------
-    coverages, risks : tuple of float
-        From (0, 0).
-    thresholds : tuple of float
-        Least confidence that counts, of each point but the first.
+    A threshold is the least confidence that counts, of each point but the first.
     """
 
     coverages: tuple[float, ...]
@@ -134,15 +129,10 @@ def risk_coverage(answers: GradedAnswers) -> RiskCoverage:
 def risk_intervals(
     answers: GradedAnswers, least: ArrayLike, *, level: float = 0.95
 ) -> list[Interval]:
-    """Return what share of the answers that are at least so sure is wrong, for each threshold.
+    """Return what share of the answers that are at least so sure is wrong, for each threshold [T].
 
     Wilson's interval, at as many answers as vary as much when they do not come in groups; each
     interval is for itself. Raises ValueError for a threshold that lets no answer in.
-
-    Parameters
-    ----------
-    least : array [T]
-        Confidences.
     """
     counts = np.zeros((2, len(np.unique(answers.groups)), np.size(least)))
     admitted = answers.confidences[:, None] >= np.asarray(least, dtype=np.float64) - SAME_CONFIDENCE
@@ -164,17 +154,6 @@ def risk_intervals(
             (lost / total).tolist(), np.minimum(size, total).tolist(), strict=True
         )
     ]
-
-
-def published_cr(answers: GradedAnswers, *, bins: int = 10) -> float:
-    """Return CR_K as the public baselines of the paper compute it, to compare with its tables.
-
-    Its edges are sums of 1 / K in floating point: a coverage of 0.3 falls below its bin, and for
-    some K, such as 49, there is an edge and a bin too many.
-    """
-    edges = np.arange(0, 1, 1 / bins)
-    held = np.unique(np.digitize(risk_coverage(answers).coverages, edges))
-    return len(held) / len(edges)
 
 
 def measured(
@@ -230,9 +209,8 @@ class Reliability:
 def reliability(answers: GradedAnswers) -> Reliability:
     """Return how well confidences in [0, 1] tell the chance of being right.
 
-    The regression is fitted to four of five folds, and applied to the fifth.
-    Groups stay together: the folds take them in turn. Raises ValueError when a confidence is not in
-    [0, 1], or when there are fewer than two groups.
+    The regression is fitted to four of five folds of groups, and applied to the fifth. Raises
+    ValueError when a confidence is not in [0, 1], or when there are fewer than two groups.
 
     >>> wrong = [i % 2 == 0 for i in range(40)]
     >>> found = reliability(GradedAnswers(wrong=wrong, confidences=[0.9] * 40))

@@ -13,7 +13,6 @@ from pytest_cpg.stats.risk_coverage import (
     ANSWER_METRICS,
     answer_metrics,
     metrics_by,
-    published_cr,
     reliability,
     risk_coverage,
     risk_intervals,
@@ -135,17 +134,13 @@ def test_worked_examples_of_the_published_definitions(wrong, confidences, aurcc,
     found = answer_metrics(answers)
     assert found.aurcc == pytest.approx(aurcc, abs=5e-6)
     assert (found.rpp, found.cr) == pytest.approx((rpp, cr))
-    assert published_cr(answers) == pytest.approx(cr)
 
 
-def test_published_bins_lose_a_coverage_to_rounding_and_may_be_one_too_many():
-    # Coverages 0.2 and 0.3 lie in two bins of ten, and in one where 0.1 is added up.
+def test_bins_of_coverage_are_those_of_whole_numbers():
     answers = GradedAnswers(wrong=[False] * 10, confidences=[3.0] * 2 + [2.5] + [0.0] * 7)
     assert answer_metrics(answers).cr == 0.4
-    assert published_cr(answers) == 0.3
     constant = GradedAnswers(wrong=[False, True], confidences=[1, 1])
     assert answer_metrics(constant, points=OperatingPoints(bins=49)).cr == 2 / 49
-    assert published_cr(constant, bins=49) == 2 / 50
 
 
 def test_one_pair_in_disorder_among_thousands_is_no_ideal_order():

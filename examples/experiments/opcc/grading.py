@@ -4,7 +4,7 @@ import numpy as np
 
 from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES, compared
 from pytest_cpg.stats.graded_answers import GradedAnswers
-from pytest_cpg.stats.risk_coverage import answer_metrics, published_cr, risk_coverage
+from pytest_cpg.stats.risk_coverage import answer_metrics, risk_coverage
 
 METRICS = ("loss", "auroc", "aurcc", "rpp", "cr", "excess", "coverage_at_risk", "regret")
 BY_HORIZON = ("loss", "auroc", "aurcc")
@@ -85,3 +85,14 @@ def metrics(answers, names):
 
 def rounded(value):
     return None if value is None else round(float(value), 4)
+
+
+def published_cr(answers: GradedAnswers, *, bins: int = 10) -> float:
+    """Return CR_K as the public baselines of the paper compute it, to compare with its tables.
+
+    Its edges are sums of 1 / K in floating point: a coverage of 0.3 falls below its bin, and for
+    some K, such as 49, there is an edge and a bin too many.
+    """
+    edges = np.arange(0, 1, 1 / bins)
+    held = np.unique(np.digitize(risk_coverage(answers).coverages, edges))
+    return len(held) / len(edges)
