@@ -127,13 +127,13 @@ def _attributes(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def _read(
-    names: list[str], known: Mapping[str, Any], module: str = ""
+    names: list[str], values: Mapping[str, Any], module: str = ""
 ) -> Iterator[tuple[str, Any]]:
     """Yield what names stand for, and what they do in modules of the user's among that."""
     for name in names:
-        if name not in known:
+        if name not in values:
             continue
-        value, place = known[name], f"{module}{name}"
+        value, place = values[name], f"{module}{name}"
         yield place, value
         # One within another: a package names its modules, and these name each other.
         if isinstance(value, ModuleType) and _is_users(value.__name__) and place.count(".") < 2:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["TASKS"]
 
 
-def _made(module: str, function: str, *given: Any, **options: Any) -> Task:
+def _made(module: str, function: str, *values: Any, **options: Any) -> Task:
     """Call a function whose module, and the simulator that it needs, is imported by then."""
     make: Callable[..., Task] = getattr(import_module(f"{__name__}.{module}"), function)
-    return make(*given, **options)
+    return make(*values, **options)
 
 
 TASKS: Mapping[str, TaskFactory] = MappingProxyType(

@@ -84,9 +84,9 @@ class TaskOptions:
 OPTIONS = tuple(field.name for field in fields(TaskOptions))
 
 
-def factory(make: Callable[..., Task], *known: str) -> TaskFactory:
+def factory(make: Callable[..., Task], *names: str) -> TaskFactory:
     """Return a factory that knows some of `TaskOptions`; ``make`` gets those that are not None."""
-    taken = Signature([Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in known])
+    taken = Signature([Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in names])
 
     def made(**options: Any) -> Task:
         return make(**TaskOptions(**taken.bind(**options).arguments).given)

@@ -82,10 +82,10 @@ def _check_finite(states: FloatArray) -> None:
 
 
 @cache
-def _backend(asked: str) -> str:
+def _backend(wanted: str) -> str:
     """Return the first value of ``MUJOCO_GL`` that draws here, of those allowed by the user's."""
     backends = ("egl", "osmesa", "glfw") if sys.platform == "linux" else ("on",)
-    tried = (asked,) if asked else backends
+    tried = (wanted,) if wanted else backends
     for backend in tried:
         if not _draw(None, backend):
             return backend

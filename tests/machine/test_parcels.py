@@ -1,10 +1,11 @@
+import os
 import pickle
 import subprocess
 import sys
 
 import pytest
 
-from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts import ComponentError, CpgError
 from pytest_cpg.machine import workers
 
 
@@ -44,3 +45,22 @@ def test_a_module_that_is_not_found_is_named(tmp_path, monkeypatch):
     path.unlink()
     with pytest.raises(ComponentError, match=r"cannot load what it was sent \(No module named"):
         workers.load(data)
+
+
+class Broken:
+    def run(self, block):
+        try:
+            return 1 / 0
+        except ZeroDivisionError as error:
+            raise CpgError("No plan.") from error
+
+
+def test_an_error_is_sent_with_the_lines_of_its_cause(monkeypatch):
+    monkeypatch.setitem(workers._LOADED, "key", Broken())
+    with pytest.raises(CpgError) as caught:
+        workers.run_block(("key",), (), workers.Sender(1, os.getpid(), []), "block")
+    here = caught.value.lines
+    assert "return 1 / 0" in here
+    sent = pickle.loads(pickle.dumps(caught.value))  # noqa: S301  # written here
+    assert sent.__cause__ is None
+    assert sent.whole == f"No plan.\n\n{here}"

@@ -224,8 +224,8 @@ def test_what_was_played_before_has_no_part_in_a_state():
     assert np.array_equal(task.step(task.reset(seeds), left), first)
 
 
-class Forgetful(gymnasium.Env):
-    """One whose pickle leaves out where it is."""
+class Kept(gymnasium.Env):
+    """One whose pickle holds all of it."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (1,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -240,48 +240,35 @@ class Forgetful(gymnasium.Env):
         self.at += 0.1
         return np.array([self.at]), 0.0, False, False, {}
 
+
+class Forgetful(Kept):
+    """One whose pickle leaves out where it is."""
+
     def __reduce__(self):
         return Forgetful, ()
 
 
-class Growing(Forgetful):
+class Growing(Kept):
     """One whose resets begin where others left off, outside of what is pickled."""
 
     resets = 0
 
     def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
         Growing.resets += 1
-        return np.array([float(Growing.resets)]), {}
-
-    __reduce__ = object.__reduce__
+        return np.array([float(Growing.resets)]), super().reset(seed=seed)[1]
 
 
-class Pictured(gymnasium.Env):
+class Pictured(Kept):
     observation_space = gymnasium.spaces.Dict({"eye": gymnasium.spaces.Box(0, 1, (2,))})
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2), {}
-
-    def step(self, action):
-        return np.zeros(2), 0.0, False, False, {}
 
 
-class Unbounded(Forgetful):
+class Unbounded(Kept):
     action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
 
 
-class Unpicklable(Pictured):
+class Unpicklable(Kept):
     def __init__(self):
         self.lock = threading.Lock()
-
-
-class Kept(Forgetful):
-    """One whose pickle holds all of it."""
-
-    __reduce__ = object.__reduce__
 
 
 class Short(Kept):
@@ -444,25 +431,21 @@ def test_a_task_of_a_registered_function_needs_no_name_for_it():
         del gymnasium.registry["cpg-test/Lambda-v0"]
 
 
-class Whimsical(gymnasium.Env):
+class Whimsical(Kept):
     """An environment that makes itself another function at its fifth step."""
-
-    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
-    action_space = gymnasium.spaces.Discrete(2)
 
     def __init__(self):
         self.reads = lambda: np.zeros(1)
 
     def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
         self.steps = 0
-        return self.reads(), {}
+        return self.reads(), super().reset(seed=seed)[1]
 
     def step(self, action):
         self.steps += 1
         if self.steps == 5:
             self.reads = lambda: np.ones(1)
-        return self.reads(), 0.0, False, False, {}
+        return (self.reads(), *super().step(action)[1:])
 
 
 def test_a_function_that_was_not_there_from_the_first_is_refused():

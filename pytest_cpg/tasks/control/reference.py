@@ -139,7 +139,7 @@ class Reference:
             with self.suite.lent() as environment:
                 model, data = environment.physics.model.ptr, environment.physics.data.ptr
                 # The last reset left the fields of its own episode.
-                for name in {name for known in self._changes.values() for name in known.fields}:
+                for name in {name for other in self._changes.values() for name in other.fields}:
                     getattr(model, name)[...] = changes.fields.get(name, self._base[name])
                 vars(environment.task).update(copy.deepcopy(dict(changes.attributes)))
                 for number in numbers:

@@ -39,25 +39,25 @@ class PhysicsRestorer:
         self._seed = seed
         return np.concatenate([[seed], np.zeros(self.size - 1)]), observation
 
-    def load(self, kept: FloatArray) -> None:
-        """Put the environment back, by what was kept of it [size]."""
-        seed = int(kept[0])
-        if self._seed != seed or not kept[1]:
+    def load(self, saved: FloatArray) -> None:
+        """Put the environment back, by what was saved of it [size]."""
+        seed = int(saved[0])
+        if self._seed != seed or not saved[1]:
             self.begin(seed)
-        if kept[1]:
-            physics, controls = kept[2 : 2 + self._physics], kept[2 + self._physics :]
+        if saved[1]:
+            physics, controls = saved[2 : 2 + self._physics], saved[2 + self._physics :]
             self._mujoco.mj_setState(self._model, self._data, physics, self._kind)
             bare = self.environment.unwrapped
             bare.do_simulation(controls, bare.frame_skip)
 
-    def step(self, action: Any, kept: FloatArray | None) -> Any:
-        """Take a step; put what puts it back after it into ``kept`` [size], unless that is None."""
+    def step(self, action: Any, saved: FloatArray | None) -> Any:
+        """Take a step; put what puts it back after it into ``saved`` [size], unless it is None."""
         physics = np.empty(self._physics)
-        if kept is not None:
+        if saved is not None:
             self._mujoco.mj_getState(self._model, self._data, physics, self._kind)
         result = self.environment.step(action)
-        if kept is not None:
-            kept[1:] = np.concatenate([[1], physics, self._data.ctrl])
+        if saved is not None:
+            saved[1:] = np.concatenate([[1], physics, self._data.ctrl])
         return result
 
 
@@ -87,18 +87,18 @@ class PickleRestorer:
         observation = self._reset(seed)
         return self._pickled(), observation
 
-    def load(self, kept: FloatArray) -> None:
+    def load(self, saved: FloatArray) -> None:
         """Put the environment back."""
-        digits = kept[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
+        digits = saved[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
         # States are arrays that anybody may have written, so nothing is called that this
         # environment did not name when it was made.
-        self.environment = self._pickles.read(digits.tobytes()[: int(kept[0])])
+        self.environment = self._pickles.read(digits.tobytes()[: int(saved[0])])
 
-    def step(self, action: Any, kept: FloatArray | None) -> Any:
+    def step(self, action: Any, saved: FloatArray | None) -> Any:
         """Take a step."""
         result = self.environment.step(action)
-        if kept is not None:
-            kept[:] = self._pickled()
+        if saved is not None:
+            saved[:] = self._pickled()
         return result
 
     def _pickled(self) -> FloatArray:
