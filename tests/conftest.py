@@ -23,7 +23,6 @@ NOT_FOR_ITSELF = (
     "xdist.dsession",
     "pytest_cpg.tasks.grids",
     "pytest_cpg.tasks.prefixes",
-    "pytest_cpg.world_models.checkpoints.factories",
     "pytest_cpg.world_models.checkpoints.source",
 )
 

@@ -83,7 +83,7 @@ def measuring(
 
 def named_model(request: pytest.FixtureRequest) -> Any:
     """Return the model that this test's marker or the session names."""
-    from pytest_cpg.world_models.checkpoints.factories import made
+    from pytest_cpg.world_models.checkpoints.source import made
 
     gate = _gate_of(request)
     if gate.make_model is None:

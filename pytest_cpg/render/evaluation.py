@@ -54,8 +54,7 @@ from pytest_cpg.report.session import Session
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import WORLD_MODELS, OracleDynamics
 from pytest_cpg.world_models.binding.binding import no_model
-from pytest_cpg.world_models.checkpoints.factories import made
-from pytest_cpg.world_models.checkpoints.source import factory_of
+from pytest_cpg.world_models.checkpoints.source import factory_of, made
 
 # Where pytest keeps them that is started in the same folder.
 ARMS = Path(".pytest_cache", "d", "cpg-arms")

@@ -67,15 +67,12 @@ __all__ = [
     "weights_digest",
 ]
 
-# Transitions and seed of the model below; the published experiment's middle rung.
-_COUNT, _SEED = 2000, 0
-
 
 def _mlp(task: Task) -> MLP:
-    """Train the default MLP on 2000 random transitions of the task."""
+    """Train the default MLP on 2000 random transitions, the published experiment's middle rung."""
     from pytest_cpg.world_models.training import train_mlp
 
-    return train_mlp(collect_transitions(task, count=_COUNT, seed=_SEED), seed=_SEED)
+    return train_mlp(collect_transitions(task, count=2000, seed=0), seed=0)
 
 
 # Of this name the oracle is the learned model, too: the A/A check of a gate.
@@ -86,32 +83,30 @@ WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
 )
 
 
-# What needs an extra, or few ask for, and the module it is in.
+# What needs an extra, or few ask for, by the module it is in.
 _OPTIONAL = {
-    "Checkpoint": "checkpoint",
-    "CheckpointReader": "checkpoint",
-    "ClipBounds": "ensembles.rollout",
-    "EnsembleNetwork": "ensembles.model",
-    "bind_ensemble": "ensembles.binding",
-    "show_progress": "ensembles.training",
-    "train_ensemble": "ensembles.training",
-    "MLP": "mlp",
-    "TDMPC2": "checkpoints.tdmpc2",
-    "Decoded": "binding.decoded",
-    "DreamerV3": "checkpoints.dreamer",
-    "Program": "checkpoints.exported",
-    "OnnxDynamics": "checkpoints.onnx",
-    "StableWorldModel": "checkpoints.stable_worldmodel",
-    "TorchRLModel": "checkpoints.torchrl",
-    "fit_decoder": "binding.decoded",
-    "train_mlp": "training",
+    "binding.decoded": ("Decoded", "fit_decoder"),
+    "checkpoint": ("Checkpoint", "CheckpointReader"),
+    "checkpoints.dreamer": ("DreamerV3",),
+    "checkpoints.exported": ("Program",),
+    "checkpoints.onnx": ("OnnxDynamics",),
+    "checkpoints.stable_worldmodel": ("StableWorldModel",),
+    "checkpoints.tdmpc2": ("TDMPC2",),
+    "checkpoints.torchrl": ("TorchRLModel",),
+    "ensembles.binding": ("bind_ensemble",),
+    "ensembles.model": ("EnsembleNetwork",),
+    "ensembles.rollout": ("ClipBounds",),
+    "ensembles.training": ("show_progress", "train_ensemble"),
+    "mlp": ("MLP",),
+    "training": ("train_mlp",),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs an extra when it is first asked for."""
-    if name in _OPTIONAL:
-        return getattr(import_module(f"{__name__}.{_OPTIONAL[name]}"), name)
+    for module, names in _OPTIONAL.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,8 +1,7 @@
 import pytest
 
 from pytest_cpg.contracts import ComponentError
-from pytest_cpg.world_models.checkpoints.factories import made, named
-from pytest_cpg.world_models.checkpoints.source import factory_of
+from pytest_cpg.world_models.checkpoints.source import factory_of, made, named
 
 
 def test_a_name_in_a_module_is_found_and_mistakes_are_named():

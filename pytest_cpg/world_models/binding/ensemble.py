@@ -74,36 +74,29 @@ def ensemble_rollout(
     Plans [P, H, A] are some to try it with. Raises WorldModelError, naming the member that is not
     usable.
     """
-    members = [
-        _member(number, member, observations, actions)
-        for number, member in enumerate(ensemble.members)
-    ]
+    members = []
+    for number, member in enumerate(ensemble.members):
+        if not callable(member) or isinstance(member, type | Ensemble):
+            raise WorldModelError(
+                f"member {number} of the Ensemble is {describe(member)}, which cannot be called as "
+                f"dynamics(observations [B, O], actions [B, A])."
+            )
+        try:
+            members.append(adapt_dynamics(member, observations, actions))
+        except WorldModelError as error:
+            raise WorldModelError(f"member {number} of the Ensemble: {error}") from error.__cause__
     costs = [member.seconds_per_row for member in members if member.seconds_per_row is not None]
     cost, probe = sum(costs) if costs else None, (observations, plans)
     if ensemble.combine == "mean":
         rollout = _mean_rollout(members)
         return (rollout if costs else tiled_for(ensemble, rollout, probe)), cost
     rollouts = [
-        tiled_for(given, _mean_rollout([dynamics]), probe)
+        tiled_for(member, _mean_rollout([dynamics]), probe)
         if dynamics.seconds_per_row is None
         else _mean_rollout([dynamics])
-        for given, dynamics in zip(ensemble.members, members, strict=True)
+        for member, dynamics in zip(ensemble.members, members, strict=True)
     ]
     return _sampled(rollouts), cost
-
-
-def _member(
-    number: int, member: Any, observations: FloatArray, actions: FloatArray
-) -> BatchedDynamics:
-    if not callable(member) or isinstance(member, type | Ensemble):
-        raise WorldModelError(
-            f"member {number} of the Ensemble is {describe(member)}, which cannot be called as "
-            f"dynamics(observations [B, O], actions [B, A])."
-        )
-    try:
-        return adapt_dynamics(member, observations, actions)
-    except WorldModelError as error:
-        raise WorldModelError(f"member {number} of the Ensemble: {error}") from error.__cause__
 
 
 def _mean_rollout(members: Sequence[BatchedDynamics]) -> ArrayFunction:

@@ -84,10 +84,9 @@ def plans_there(learned: Any) -> ArrayFunction | None:
     """Return what imagines and rates plans on a torch module's own device, in tiles of its own.
 
     It maps latents [N, Z], plans [N, K, H, A] and noise to the latents, rewards and, if it has
-    them, values of every step [N * K, H, Z + 1], or Z + 2. With ``lengths`` [N] it gives the
-    rewards of each plan and the value of the last of so many steps behind them, [N * K, H] or
-    H + 1: NaN of plans that led anywhere infinite. Nothing else comes back, and once. None for what
-    is no module with weights of its own.
+    them, values of every step [N * K, H, Z + 1 or 2]. With ``lengths`` [N] it gives the rewards of
+    each plan and the value of the last of so many steps behind them, [N * K, H or H + 1]: NaN of
+    plans that led anywhere infinite. None for what is no module with weights of its own.
     """
     weight = _own_of(learned)
     if weight is None:
@@ -117,7 +116,9 @@ def plans_there(learned: Any) -> ArrayFunction | None:
             episodes = rows // plans.shape[1]
             first, actions = begun[episodes], whole[rows]
             reached = learned.rollout(first, actions, *(part[rows] for part in drawn))
-            rewards = _rewards(learned, first, actions, reached)
+            before = torch.cat([first[:, None], reached[:, :-1]], dim=1)
+            after = [reached] * reads_both_ends(learned.reward)
+            rewards: Tensor = learned.reward(before, actions, *after).reshape(reached.shape[:2])
             if last is None:
                 columns = [column[..., None] for column in (rewards, *value_of(reached))]
                 return torch.cat([reached, *columns], dim=2).detach()
@@ -137,14 +138,6 @@ def _own_of(learned: Any) -> Tensor | None:
     """Return a weight of a torch module, for its type and device; None where there is none."""
     weights = learned.parameters() if isinstance(learned, torch.nn.Module) else ()
     return next((value for value in weights if value.is_floating_point()), None)
-
-
-def _rewards(learned: Any, latents: Tensor, plans: Tensor, reached: Tensor) -> Tensor:
-    """Return a model's rewards [B, H] of plans [B, H, A] that lead from latents [B, Z] on."""
-    before = torch.cat([latents[:, None], reached[:, :-1]], dim=1)
-    after = [reached] * reads_both_ends(learned.reward)
-    rewards: Tensor = learned.reward(before, plans, *after)
-    return rewards.reshape(reached.shape[:2])
 
 
 def symexp(values: Tensor) -> Tensor:

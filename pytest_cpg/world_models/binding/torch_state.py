@@ -7,7 +7,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import chain
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -31,7 +31,7 @@ def inference(*models: object) -> Iterator[None]:
     if torch is None:
         yield
         return
-    networks = _reached(models, torch.nn.Module)
+    networks = _networks(*models)
     modes = [(part, part.training) for network in networks for part in network.modules()]
     try:
         for network in networks:
@@ -48,17 +48,14 @@ def weights_digest(model: object) -> str:
 
     By name, type, shape and bits, on whatever device they are; empty where there is no network.
     """
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return ""
-    networks = _reached([model], torch.nn.Module)
+    networks, torch = _networks(model), sys.modules.get("torch")
     inner = {id(part) for network in networks for part in network.modules() if part is not network}
     digest, is_empty = hashlib.sha256(), True
     for network in networks:
         if id(network) in inner:
             continue
         for name, value in network.state_dict().items():
-            if not isinstance(value, torch.Tensor):
+            if torch is None or not isinstance(value, torch.Tensor):
                 continue
             is_empty = False
             digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
@@ -78,26 +75,31 @@ def devices(model: object) -> str:
     As torch names the device, with the name of the graphics processor behind it: ``"cpu"`` or
     ``"cuda:0 (NVIDIA H200)"``.
     """
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return ""
-    places = {value.device for value in _weights(model, torch)}
-    return ", ".join(sorted(map(_device_name, places)))
+    names = {
+        f"{device} ({sys.modules['torch'].cuda.get_device_name(device)})"
+        if device.type == "cuda"
+        else str(device)
+        for device in {value.device for value in _weights(model)}
+    }
+    return ", ".join(sorted(names))
 
 
 def is_elsewhere(model: object) -> bool:
     """Say whether a model has weights or buffers on another device than the processor."""
+    return any(value.device.type != "cpu" for value in _weights(model))
+
+
+def _networks(*models: object) -> list[Any]:
+    """Return the networks that can be reached from models, each once."""
     torch = sys.modules.get("torch")
-    if torch is None:
-        return False
-    return any(value.device.type != "cpu" for value in _weights(model, torch))
+    return [] if torch is None else _reached(models, torch.nn.Module)
 
 
-def _weights(model: object, torch: Any) -> Iterator[Any]:
+def _weights(model: object) -> Iterator[Any]:
     """Yield the weights and buffers of a model."""
-    for network in _reached([model], torch.nn.Module):
+    for network in _networks(model):
         for value in network.state_dict().values():
-            if isinstance(value, torch.Tensor):
+            if isinstance(value, sys.modules["torch"].Tensor):
                 yield value
 
 
@@ -113,22 +115,13 @@ def place_of(model: object) -> dict[str, Any]:
 
 def is_compiled(model: object) -> bool:
     """Say whether torch compiles any part of a model anew for rows of another number."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return False
     return any(
         hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None
-        for network in _reached([model], torch.nn.Module)
+        for network in _networks(model)
         for part in network.modules()
     ) or any(
         "_torchdynamo_orig_callable" in vars(value) for value in _reached([model], FunctionType)
     )
-
-
-def _device_name(device: Any) -> str:
-    if device.type != "cuda":
-        return str(device)
-    return f"{device} ({sys.modules['torch'].cuda.get_device_name(device)})"
 
 
 @contextmanager
@@ -206,14 +199,10 @@ def _reached(models: Iterable[object], kind: type) -> list[Any]:
     seen: set[int] = set()
     level = list(models)
     for _ in range(_DEPTH):
-        fresh = [value for value in level if id(value) not in seen]
-        seen.update(id(value) for value in fresh)
-        reached += [
-            value
-            for value in {id(value): value for value in fresh}.values()
-            if isinstance(value, kind)
-        ]
-        level = [part for value in fresh for part in _parts(value)]
+        fresh = {id(value): value for value in level if id(value) not in seen}
+        seen.update(fresh)
+        reached += [value for value in fresh.values() if isinstance(value, kind)]
+        level = [part for value in fresh.values() for part in _parts(value)]
     return reached
 
 
@@ -226,22 +215,15 @@ def _parts(value: object) -> list[object]:
     if isinstance(value, MethodType):
         return [value.__self__, value.__func__]
     if isinstance(value, FunctionType):
-        names = (value.__globals__.get(name) for name in value.__code__.co_names)
-        return [*names, *_cells(value)]
+        parts = [value.__globals__.get(name) for name in value.__code__.co_names]
+        for cell in value.__closure__ or ():
+            # A cell may still be empty.
+            with suppress(ValueError):
+                parts.append(cell.cell_contents)
+        return parts
     if isinstance(value, dict):
         return list(value.values())[:_LONGEST]
     if isinstance(value, list | tuple):
         return list(value[:_LONGEST])
     slots = (getattr(value, name, None) for name in getattr(type(value), "__slots__", ()))
     return [*slots, *getattr(value, "__dict__", {}).values()]
-
-
-def _cells(function: FunctionType) -> list[object]:
-    """Return what a function's closure holds; a cell may still be empty."""
-    cells = []
-    for cell in function.__closure__ or ():
-        try:
-            cells.append(cell.cell_contents)
-        except ValueError:
-            continue
-    return cells

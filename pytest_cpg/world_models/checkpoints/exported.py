@@ -48,9 +48,13 @@ class Program(torch.nn.Module):
     def __init__(self, content: bytes, name: str = "the file", *, trusted: str = "") -> None:
         super().__init__()
         self._content, self._name = content, name
-        self._digest = digest_of(content) if is_trusted(content, trusted) else ""
+        digest = digest_of(content)
         try:
-            self._program, self._inputs = _opened(content, name, trusted)
+            self._digest = digest if trusted and digest in digests_in(trusted) else ""
+        except ValueError as error:
+            raise ComponentError(f"trusted: {error}") from None
+        try:
+            self._program, self._inputs = self._opened(trusted)
         except CpgError:
             raise
         # What is in a file that torch did not write may be wrong in any way.
@@ -79,6 +83,36 @@ class Program(torch.nn.Module):
     def __reduce__(self) -> tuple[Any, ...]:
         """Send the file, and whether it is trusted; what it was compiled to cannot travel."""
         return partial(Program, trusted=self._digest), (self._content, self._name)
+
+    def _opened(self, trusted: str) -> tuple[Any, int]:
+        """Return the module in the file, and how many inputs it takes."""
+        content, name = self._content, self._name
+        kind = kind_of(io.BytesIO(content))
+        if kind is None:
+            raise WorldModelError(f"{name} is no program of torch.export.save or torch.jit.save.")
+        check_torch()
+        if not self._digest:
+            raise WorldModelError(
+                f"{name} is {_WRITERS[kind]}, and opening it can run code of the file. Save the "
+                f"weights alone, torch.save(model.state_dict(), path), or export to ONNX; or, "
+                f"if it is yours, let it run:\n"
+                f"    --cpg-trust={','.join(filter(None, (trusted, digest_of(content))))}\n"
+                f"(in a fixture: Program.load(path, trusted=...))"
+            )
+        if kind == "export":
+            program = torch.export.load(io.BytesIO(content))
+            _check_batch(program, name)
+            module = program.module()
+            # Its mode was fixed when it was exported, and it raises when asked to change it.
+            object.__setattr__(module, "train", lambda mode=True: module)  # noqa: ARG005
+            object.__setattr__(module, "eval", lambda: module)
+            return module, len(program.graph_signature.user_inputs)
+        with warnings.catch_warnings():
+            # torch deprecates the format, which is for whoever writes such files to know.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            load: Any = torch.jit.load
+            script = load(io.BytesIO(content), map_location="cpu").eval()
+        return script, len(script.forward.schema.arguments) - 1
 
     @on_arrays
     def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
@@ -114,34 +148,6 @@ def _check_batch(program: Any, name: str) -> None:
         )
 
 
-def _opened(content: bytes, name: str, trusted: str) -> tuple[Any, int]:
-    """Return the module in a file, and how many inputs it takes."""
-    kind = kind_of(io.BytesIO(content))
-    if kind is None:
-        raise WorldModelError(f"{name} is no program of torch.export.save or torch.jit.save.")
-    check_torch()
-    if not is_trusted(content, trusted):
-        raise WorldModelError(
-            f"{name} is {_WRITERS[kind]}, and opening it can run code of the file. Save the "
-            f"weights alone, torch.save(model.state_dict(), path), or export to ONNX; or, "
-            f"{how_to_trust(content, trusted)}"
-        )
-    if kind == "export":
-        program = torch.export.load(io.BytesIO(content))
-        _check_batch(program, name)
-        module = program.module()
-        # Its mode was fixed when it was exported, and it raises when asked to change it.
-        object.__setattr__(module, "train", lambda mode=True: module)  # noqa: ARG005
-        object.__setattr__(module, "eval", lambda: module)
-        return module, len(program.graph_signature.user_inputs)
-    with warnings.catch_warnings():
-        # torch deprecates the format, which is for whoever writes such files to know.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        load: Any = torch.jit.load
-        script = load(io.BytesIO(content), map_location="cpu").eval()
-    return script, len(script.forward.schema.arguments) - 1
-
-
 def digest_of(content: bytes) -> str:
     """Return what names the content of a file in ``--cpg-trust``.
 
@@ -149,21 +155,3 @@ def digest_of(content: bytes) -> str:
     'sha256:e3b0c44298fc1'
     """
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-def is_trusted(content: bytes, trusted: str) -> bool:
-    """Say whether digests, separated by commas, name this content; an empty text names none."""
-    try:
-        return bool(trusted) and digest_of(content) in digests_in(trusted)
-    except ValueError as error:
-        raise ComponentError(f"trusted: {error}") from None
-
-
-def how_to_trust(content: bytes, trusted: str) -> str:
-    """Return the end of a sentence that says what to type for a file that is refused."""
-    digests = ",".join(filter(None, (trusted, digest_of(content))))
-    return (
-        f"if it is yours, let it run:\n"
-        f"    --cpg-trust={digests}\n"
-        f"(in a fixture: Program.load(path, trusted=...))"
-    )

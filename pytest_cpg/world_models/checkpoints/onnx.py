@@ -90,7 +90,20 @@ class OnnxDynamics:
                 f"observations and actions, or both joined on their last axis."
             )
         for title, _, shape in inputs:
-            _check_shape(name, title, shape)
+            # Of an input that declares no rank, nothing is known.
+            if shape and len(shape) != 2:
+                raise WorldModelError(
+                    f"the model in {name} takes {title!r} of shape {shape}. Export one that takes "
+                    f"rows, [B, O] and [B, A]."
+                )
+            # Free axes have no number.
+            if shape and isinstance(shape[0], int):
+                raise WorldModelError(
+                    f"the model in {name} takes batches of {shape[0]} rows alone. Export it with a "
+                    f"free batch axis: torch.onnx.export(model, examples, path, "
+                    f"dynamic_shapes=[{{0: torch.export.Dim.DYNAMIC}}] * len(examples)), with "
+                    f"examples of two rows or more."
+                )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> OnnxDynamics:
@@ -131,30 +144,18 @@ def _told(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _check_shape(name: str, which: str, shape: list[int | str | None]) -> None:
-    """Raise WorldModelError unless an input takes any number of rows; free axes have no number."""
-    # Of an input that declares no rank, nothing is known.
-    if shape and len(shape) != 2:
-        raise WorldModelError(
-            f"the model in {name} takes {which!r} of shape {shape}. Export one that takes rows, "
-            f"[B, O] and [B, A]."
-        )
-    if shape and isinstance(shape[0], int):
-        raise WorldModelError(
-            f"the model in {name} takes batches of {shape[0]} rows alone. Export it with a free "
-            f"batch axis: torch.onnx.export(model, examples, path, "
-            f"dynamic_shapes=[{{0: torch.export.Dim.DYNAMIC}}] * len(examples)), with examples of "
-            f"two rows or more."
-        )
-
-
 def _data_beside(file: Path, content: bytes) -> dict[str, bytes]:
     """Return the files that a model keeps weights in, by location.
 
     Raises WorldModelError when one is not there, or not in the model's folder.
     """
-    contents = {}
-    for location in _locations(content):
+    contents: dict[str, bytes] = {}
+    for match in _LOCATION.finditer(content):
+        low, high, short = match.groups()
+        length = short[0] if short else (low[0] & 0x7F) | high[0] << 7
+        location = content[match.end() : match.end() + length].decode("utf-8", "replace")
+        if location in contents:
+            continue
         # Windows' rules, as they know every root and separator that there is.
         path, data = PureWindowsPath(location), file.parent / location
         if path.anchor or ".." in path.parts:
@@ -170,14 +171,3 @@ def _data_beside(file: Path, content: bytes) -> dict[str, bytes]:
             )
         contents[location] = data.read_bytes()
     return contents
-
-
-def _locations(content: bytes) -> list[str]:
-    """Return what a model names as files of weights, each once."""
-    locations = []
-    for match in _LOCATION.finditer(content):
-        low, high, short = match.groups()
-        length = short[0] if short else (low[0] & 0x7F) | high[0] << 7
-        text = content[match.end() : match.end() + length]
-        locations.append(text.decode("utf-8", "replace"))
-    return list(dict.fromkeys(locations))

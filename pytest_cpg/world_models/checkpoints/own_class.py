@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
 from pytest_cpg.world_models.checkpoint import Checkpoint
-from pytest_cpg.world_models.checkpoints.factories import named
+from pytest_cpg.world_models.checkpoints.source import named
 from pytest_cpg.world_models.checkpoints.training_conditions import check_same
 from pytest_cpg.world_models.weights import check
 
@@ -36,7 +35,15 @@ def read(checkpoint: Checkpoint) -> torch.nn.Module | None:
     name, arguments = settings["class"], settings.get("arguments", {})
     network: torch.nn.Module = _constructed(file, name, arguments)
     state = network.state_dict()
-    _check_has_shapes(file, name, state)
+    for key, value in state.items():
+        is_tensor = isinstance(value, Tensor)
+        if not is_tensor or torch.nn.parameter.is_lazy(value):
+            what = "has no shape before its first call" if is_tensor else "is no tensor"
+            raise WorldModelError(
+                f"{os.fspath(file)!r}: {key} of {name} {what}, and only tensors of known shapes "
+                f"are read from a file. Write --cpg-model=module:factory with a function of yours "
+                f"that loads it."
+            )
     check(
         checkpoint.weights,
         {key: tuple(value.shape) for key, value in state.items()},
@@ -51,20 +58,6 @@ def read(checkpoint: Checkpoint) -> torch.nn.Module | None:
         check_same(conditions, task, model=f"network of {name}")
     network.load_state_dict(checkpoint.weights)
     return network.eval()
-
-
-def _check_has_shapes(file: Path, name: str, state: Mapping[str, Any]) -> None:
-    """Raise WorldModelError for a network that weights in a file cannot be checked against."""
-    for key, value in state.items():
-        is_tensor = isinstance(value, Tensor)
-        if is_tensor and not torch.nn.parameter.is_lazy(value):
-            continue
-        what = "has no shape before its first call" if is_tensor else "is no tensor"
-        raise WorldModelError(
-            f"{os.fspath(file)!r}: {key} of {name} {what}, and only tensors of known shapes are "
-            f"read from a file. Write --cpg-model=module:factory with a function of yours that "
-            f"loads it."
-        )
 
 
 def _constructed(file: Path, name: Any, arguments: Any) -> Any:

@@ -68,7 +68,18 @@ def load(
             f'planner: got {planner!r}. Write planner = {{ name = "icem", horizon = 20 }}'
         )
     checkpoint = Checkpoint(path=file, settings=settings, task=task, trusted=trusted)
-    model = _read(checkpoint, READERS if readers is None else readers)
+    models = (reader(checkpoint) for reader in (READERS if readers is None else readers).values())
+    model = next((model for model in models if model is not None), None)
+    if model is None:
+        weights, path = checkpoint.weights, os.fspath(file)
+        where = f"in a file {file.with_suffix('.toml').name!r} beside it"
+        for side in _sides(file):
+            content = f"it has {', '.join(sorted(settings))}" if settings else "it is empty"
+            where = f"in {side.name!r}, where class is missing ({content})"
+        names = ", ".join(list(weights)[:3])
+        raise WorldModelError(
+            _CLASS.format(path=path, count=len(weights), names=names, where=where)
+        )
     if task is not None and hasattr(model, "for_task"):
         model = model.for_task(task)
     trained = getattr(model, "trained_planner", {})
@@ -81,23 +92,6 @@ def load(
         )
         model.trained_planner = {**defaults, **planner}
     return model
-
-
-def _read(checkpoint: Checkpoint, readers: Mapping[str, CheckpointReader]) -> Any:
-    """Return the model that the first reader makes of a file, or raise WorldModelError."""
-    models = (reader(checkpoint) for reader in readers.values())
-    model = next((model for model in models if model is not None), None)
-    if model is not None:
-        return model
-    weights = checkpoint.weights
-    raise WorldModelError(
-        _CLASS.format(
-            path=os.fspath(checkpoint.path),
-            count=len(weights),
-            names=", ".join(list(weights)[:3]),
-            where=_where_to_say(checkpoint.path, checkpoint.settings),
-        )
-    )
 
 
 def _decoded(model: Any, task: Task | None) -> Any:
@@ -115,14 +109,6 @@ def _decoded(model: Any, task: Task | None) -> Any:
         )
     seen = collect_transitions(task, count=_SEEN, seed=0).observations
     return Decoded(model, fit_decoder(model, seen, seed=0))
-
-
-def _where_to_say(file: Path, settings: Mapping[str, Any]) -> str:
-    """Return where the class is to be named: in the side file, if there is one."""
-    for side in _sides(file):
-        content = f"it has {', '.join(sorted(settings))}" if settings else "it is empty"
-        return f"in {side.name!r}, where class is missing ({content})"
-    return f"in a file {file.with_suffix('.toml').name!r} beside it"
 
 
 def _sides(file: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,7 +81,7 @@ class StableWorldModel:
         if self._predicted is None:
             self.score, self.episode_costs = self._cost, self._episode_costs
         else:
-            self.decode = self._ends
+            self.decode = partial(self._asked, ask=self._last)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was made of: what it keeps only saves time."""
@@ -120,11 +121,8 @@ class StableWorldModel:
         """Rate latents [..., Z] by the cost of the plans that led there [...]."""
         return self._asked(latents, self._model.get_cost)[..., 0]
 
-    def _ends(self, latents: FloatArray) -> FloatArray:
-        """Map latents [..., Z] to the observations [..., O] that plans are predicted to end in."""
-        return self._asked(latents, self._last)
-
     def _last(self, info: dict[str, Tensor], plans: Tensor) -> Tensor:
+        """Return the observations [B * K, O] that plans are predicted to end in."""
         written = self._model.rollout(info, plans)
         if self._predicted not in written:
             raise WorldModelError(
@@ -183,36 +181,26 @@ class StableWorldModel:
         key = (observations.tobytes(), plans.shape)
         # As its own solver does: what a model makes of start and goal, and leaves in what it is
         # given, it finds there in the next iteration.
-        info = kept.pop(key, None) or self._read(there[0], plans)
+        info = kept.pop(key, None)
+        if not info:
+            read = self._info(there[0]) if callable(self._info) else {self._info: there[0]}
+            count = plans.shape[1]
+            info = {k: v[:, None].expand(len(v), count, *v.shape[1:]) for k, v in read.items()}
         with torch.inference_mode():
             try:
                 answers = ask(info, there[1])
             except KeyError as error:
-                answers = ask(self._mended(info, error, there), there[1])
+                missing = error.args[0] if error.args else ""
+                if missing in info or not isinstance(missing, str):
+                    raise
+                if missing != "action":
+                    raise WorldModelError(
+                        f"the model reads {missing!r}, and info= gives {', '.join(info)}. Return "
+                        f"it from info=, a row for each observation."
+                    ) from error
+                info["action"] = torch.zeros_like(there[1][:, :, :1])
+                answers = ask(info, there[1])
         kept[key] = info
         while len(kept) > _MOST_KEPT:
             kept.popitem(last=False)
         return np.asarray(answers.double().cpu().numpy())
-
-    def _mended(self, info: Given, error: KeyError, there: list[Tensor]) -> Given:
-        """Return what a model is given, with the action that it missed there.
-
-        Raises WorldModelError where it missed something else.
-        """
-        missing = error.args[0] if error.args else ""
-        if missing in info or not isinstance(missing, str):
-            raise error
-        if missing != "action":
-            raise WorldModelError(
-                f"the model reads {missing!r}, and info= gives {', '.join(info)}. Return it from "
-                f"info=, a row for each observation."
-            ) from error
-        plans = there[1]
-        info["action"] = torch.zeros_like(plans[:, :, :1])
-        return info
-
-    def _read(self, observations: Tensor, plans: FloatArray) -> Given:
-        """Return what a model is given for these observations [N, O]: [N, K, ...] each."""
-        read = self._info(observations) if callable(self._info) else {self._info: observations}
-        count = plans.shape[1]
-        return {k: v[:, None].expand(len(v), count, *v.shape[1:]) for k, v in read.items()}

@@ -25,21 +25,9 @@ HIGHEST_LOG_VARIANCE, LOWEST_LOG_VARIANCE = 0.5, -10.0
 class Architecture:
     """What the networks of an ensemble are made of.
 
-    Attributes
-    ----------
-    kind : "feed-forward" or "autoregressive"
-        Predict all targets at once (as Janner et al. 2019), or one after the other, each from those
-        before it (Zhang et al. 2021).
-    output : "deterministic" or "gaussian"
-        Whether a variance is predicted beside each mean.
-    observation_size, action_size : int
-    members : int
-    hidden, layers : int
-        Width and number of hidden layers.
-    prior_scale : float
-        Of the randomised prior; 0 for none.
-    ends : bool
-        Whether the last target is the end of an episode.
+    ``feed-forward`` ones predict all targets at once (as Janner et al. 2019), ``autoregressive``
+    ones one after the other, each from those before it (Zhang et al. 2021). ``gaussian`` ones
+    predict a variance beside each mean. Where it ``ends``, the last target is the episode's end.
     """
 
     kind: Kind
@@ -74,15 +62,11 @@ class Architecture:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The width of every layer, from what it reads to what it gives.
-
-        An autoregressive network also reads the targets that come before the one it predicts, and
-        which that one is.
-        """
-        one_by_one = self.kind == "autoregressive"
-        read = self.inputs + 2 * self.targets * one_by_one
-        given = self.means * (2 if self.output == "gaussian" else 1)
-        return (read, *[self.hidden] * self.layers, given)
+        """The width of every layer, from what it reads to what it gives."""
+        # An autoregressive network reads the targets before the one it predicts, and which it is.
+        read = self.inputs + 2 * self.targets * (self.kind == "autoregressive")
+        outputs = self.means * (2 if self.output == "gaussian" else 1)
+        return (read, *[self.hidden] * self.layers, outputs)
 
     @property
     def means(self) -> int:
@@ -108,19 +92,12 @@ class Layers(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """Trained layers, the layers of their prior, and the bounds of log variances.
-
-    Attributes
-    ----------
-    trained : Layers
-    prior : Layers or None
-        Never trained: their mean, times ``prior_scale``, is added.
-    log_variances : tensor [2, E, 1, D] or None
-        The lowest and highest log variance of each target.
-    """
+    """Trained layers, the layers of their prior, and the bounds of log variances."""
 
     trained: Layers
+    # Never trained: their mean, times ``prior_scale``, is added.
     prior: Layers | None = None
+    # The lowest and highest of each target, [2, E, 1, D].
     log_variances: Tensor | None = None
 
 
@@ -154,7 +131,7 @@ def fitted(architecture: Architecture, heads: Heads, inputs: Tensor, targets: Te
     repeated = inputs[:, :, None].expand(-1, -1, count, -1)
     read = torch.cat([repeated, seen, which], dim=-1).reshape(members, rows * count, -1)
     outputs = _with_prior(architecture, heads, read).reshape(members, rows, count, -1)
-    return _bounded(heads, outputs[..., 0], outputs[..., 1] if outputs.shape[-1] > 1 else None)
+    return _bounded(heads, outputs[..., 0], outputs[..., -1])
 
 
 def predicted(
@@ -163,18 +140,13 @@ def predicted(
     """Return predictions for inputs [E, B, I], where noise [E, B, D] makes means samples."""
     if architecture.kind == "autoregressive":
         return _one_by_one(architecture, heads, inputs, noise)
-    found = _all_at_once(architecture, heads, inputs)
-    return Predicted(_sampled(found, noise), found.log_variances)
+    whole = _all_at_once(architecture, heads, inputs)
+    return Predicted(_sampled(whole, noise), whole.log_variances)
 
 
 def _all_at_once(architecture: Architecture, heads: Heads, inputs: Tensor) -> Predicted:
-    outputs = _with_prior(architecture, heads, inputs)
-    count = architecture.targets
-    return _bounded(
-        heads,
-        outputs[..., :count],
-        outputs[..., count:] if heads.log_variances is not None else None,
-    )
+    outputs, count = _with_prior(architecture, heads, inputs), architecture.targets
+    return _bounded(heads, outputs[..., :count], outputs[..., count:])
 
 
 def _with_prior(architecture: Architecture, heads: Heads, inputs: Tensor) -> Tensor:
@@ -187,28 +159,25 @@ def _with_prior(architecture: Architecture, heads: Heads, inputs: Tensor) -> Ten
     return torch.cat([outputs[..., :means] + prior, outputs[..., means:]], dim=-1)
 
 
-def _bounded(heads: Heads, means: Tensor, logs: Tensor | None) -> Predicted:
+def _bounded(heads: Heads, means: Tensor, logs: Tensor) -> Predicted:
     """Hold log variances softly between their bounds, as Chua et al. 2018, appendix A.1, do."""
-    if logs is None or heads.log_variances is None:
+    if heads.log_variances is None:
         return Predicted(means, None)
     lowest, highest = heads.log_variances
     logs = highest - torch.nn.functional.softplus(highest - logs)
     return Predicted(means, lowest + torch.nn.functional.softplus(logs - lowest))
 
 
-def _sampled(found: Predicted, noise: Tensor | None) -> Tensor:
-    if noise is None or found.log_variances is None:
-        return found.means
-    return found.means + torch.exp(0.5 * found.log_variances) * noise
+def _sampled(whole: Predicted, noise: Tensor | None) -> Tensor:
+    if noise is None or whole.log_variances is None:
+        return whole.means
+    return whole.means + torch.exp(0.5 * whole.log_variances) * noise
 
 
 def _one_by_one(
     architecture: Architecture, heads: Heads, inputs: Tensor, noise: Tensor | None
 ) -> Predicted:
-    """Predict each target from its own predictions of those before it.
-
-    The first layer's sum grows by one target at a time, which is all that changes below.
-    """
+    """Predict each target from those before it: the first layer's sum grows by one at a time."""
     count, begin = architecture.targets, architecture.inputs
     parts = [heads.trained, *([] if heads.prior is None else [heads.prior])]
     sums = [
@@ -218,21 +187,21 @@ def _one_by_one(
     for target in range(count):
         row = begin + count + target
         outputs = [
-            layers.above_first(one + layers.weights[0][:, row : row + 1])
-            for layers, one in zip(parts, sums, strict=True)
+            layers.above_first(total + layers.weights[0][:, row : row + 1])
+            for layers, total in zip(parts, sums, strict=True)
         ]
         mean = outputs[0][..., :1]
         if len(outputs) > 1:
             mean = mean + architecture.prior_scale * outputs[1]
-        bounds = (
-            None if heads.log_variances is None else heads.log_variances[..., target : target + 1]
-        )
-        found = _bounded(heads._replace(log_variances=bounds), mean, outputs[0][..., 1:])
-        value = _sampled(found, None if noise is None else noise[..., target : target + 1])
+        own, column = slice(target, target + 1), begin + target
+        bounds = heads.log_variances
+        held = heads._replace(log_variances=None if bounds is None else bounds[..., own])
+        single = _bounded(held, mean, outputs[0][..., 1:])
+        value = _sampled(single, None if noise is None else noise[..., own])
         sums = [
-            one + value * layers.weights[0][:, begin + target : begin + target + 1]
-            for layers, one in zip(parts, sums, strict=True)
+            total + value * layers.weights[0][:, column : column + 1]
+            for layers, total in zip(parts, sums, strict=True)
         ]
         means.append(value)
-        logs += [] if found.log_variances is None else [found.log_variances]
+        logs += [] if single.log_variances is None else [single.log_variances]
     return Predicted(torch.cat(means, dim=-1), torch.cat(logs, dim=-1) if logs else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -116,16 +116,19 @@ def train_ensemble(
     )
     with one_torch_thread(), torch.inference_mode(mode=False), torch.enable_grad():
         inputs, targets, scaling = _data(transitions, normalise_inputs, normalise_targets)
-        heads = _fit(
-            architecture,
-            inputs,
-            targets,
-            torch.Generator().manual_seed(seed),
-            updates=updates,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            progress=progress,
+        generator = torch.Generator().manual_seed(seed)
+        heads = _drawn_heads(architecture, generator)
+        losses = _fitting(
+            architecture, heads, inputs, targets, generator, updates, batch_size, learning_rate
         )
+        for update, loss in enumerate(losses, start=1):
+            if not math.isfinite(loss):
+                raise WorldModelError(
+                    f"training diverged: the loss of update {update} is {loss}. Lower "
+                    f"learning_rate, or normalise inputs and targets."
+                )
+            if progress is not None:
+                progress(update, updates, loss)
     return EnsembleNetwork(
         architecture=architecture,
         heads=heads,
@@ -135,19 +138,17 @@ def train_ensemble(
     )
 
 
-def _fit(
+def _fitting(
     architecture: Architecture,
+    heads: Heads,
     inputs: Tensor,
     targets: Tensor,
     generator: torch.Generator,
-    *,
     updates: int,
     batch_size: int,
     learning_rate: float,
-    progress: Progress | None,
-) -> Heads:
-    """Return networks fitted to inputs [T, I] and targets [T, D], which are scaled."""
-    heads = _drawn_heads(architecture, generator)
+) -> Iterator[float]:
+    """Fit networks to scaled inputs [T, I] and targets [T, D]; yield the loss of each update."""
     members = architecture.members
     # Half the memory of what torch draws: with a hundred members that is what counts.
     resamples = torch.randint(
@@ -160,7 +161,7 @@ def _fit(
     for parameter in parameters:
         parameter.requires_grad_()
     optimiser = torch.optim.Adam(parameters, lr=learning_rate, fused=True)
-    for done in range(1, updates + 1):
+    for _ in range(updates):
         places = torch.randint(len(inputs), (members, batch_size), generator=generator)
         rows = resamples.gather(1, places)
         optimiser.zero_grad()
@@ -169,17 +170,9 @@ def _fit(
         total = loss if bounds is None else loss + _BOUNDS_WEIGHT * (bounds[1] - bounds[0]).sum()
         torch.autograd.backward(total)
         optimiser.step()
-        mean_loss = float(loss.detach()) / members
-        if not math.isfinite(mean_loss):
-            raise WorldModelError(
-                f"training diverged: the loss of update {done} is {mean_loss}. Lower "
-                f"learning_rate, or normalise inputs and targets."
-            )
-        if progress is not None:
-            progress(done, updates, mean_loss)
+        yield float(loss.detach()) / members
     for parameter in parameters:
         parameter.requires_grad = False
-    return heads
 
 
 def _drawn_heads(architecture: Architecture, generator: torch.Generator) -> Heads:
@@ -198,17 +191,14 @@ def _drawn_heads(architecture: Architecture, generator: torch.Generator) -> Head
     return Heads(trained, prior, bounds.expand(shape).clone())
 
 
-def _loss(found: Predicted, targets: Tensor, *, ends: bool) -> Tensor:
-    """Return the sum over members of each one's loss: squared error, or of a Gaussian.
-
-    That of the end of an episode is the logistic one.
-    """
-    errors = (found.means - targets).square()
-    if found.log_variances is not None:
-        errors = errors * torch.exp(-found.log_variances) + found.log_variances
+def _loss(fit: Predicted, targets: Tensor, *, ends: bool) -> Tensor:
+    """Return the members' sum of squared or Gaussian losses, logistic for an episode's end."""
+    errors = (fit.means - targets).square()
+    if fit.log_variances is not None:
+        errors = errors * torch.exp(-fit.log_variances) + fit.log_variances
     if ends:
         last = torch.nn.functional.binary_cross_entropy_with_logits(
-            found.means[..., -1:], targets[..., -1:], reduction="none"
+            fit.means[..., -1:], targets[..., -1:], reduction="none"
         )
         errors = torch.cat([errors[..., :-1], last], dim=-1)
     return errors.mean(dim=(1, 2)).sum()
