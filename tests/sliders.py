@@ -61,6 +61,27 @@ class Forgetful:
         return latents[..., :1]
 
 
+class Rewarding(Forgetful):
+    """Pays for the place it is in when it acts."""
+
+    discount = 0.5
+
+    def reward(self, latents, actions):
+        return -np.abs(latents[..., 0]) - 0.1 * np.abs(actions[..., 0])
+
+
+class Valuing(Rewarding):
+    def terminal_value(self, latents):
+        return -2 * np.abs(latents[:, 0])
+
+
+class Arriving(Forgetful):
+    """Pays for the place it arrives at."""
+
+    def reward(self, latents, actions, reached):
+        return latents[..., 0] - reached[..., 0]
+
+
 class Remembering(Forgetful):
     """The same with a memory: after one step the speed is known."""
 

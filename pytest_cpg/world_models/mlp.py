@@ -44,10 +44,9 @@ def read(checkpoint: Checkpoint) -> MLP | None:
 
 
 class MLP:
-    """A feed-forward network that predicts the next observation.
+    """A feed-forward network that predicts the next observation, in float32.
 
-    It is called like any dynamics, and offers `rollout` too, which computes the same with fewer
-    and faster operations. Both give float32.
+    It is called like any dynamics; its `rollout` computes the same with fewer, faster operations.
 
     Parameters
     ----------
@@ -167,12 +166,10 @@ class MLP:
             )
 
     def _imagine(self, current: Tensor, plans: Tensor) -> Tensor:
-        """Map observations [O, B] and plans [H, A, B] to observations [H, O, B].
-
-        Rows of the batch are columns here, because every product is then one large and flat
-        enough to be fast, and a last row of ones carries the biases. Written in place: memory that
-        stays in the cache is a third of the time.
-        """
+        """Map observations [O, B] and plans [H, A, B] to observations [H, O, B]."""
+        # Rows of the batch are columns here, because every product is then one large and flat
+        # enough to be fast, and a last row of ones carries the biases. Written in place: memory
+        # that stays in the cache is a third of the time.
         (size, rows), horizon = current.shape, len(plans)
         first, *middle, last = self._folded
         inputs = torch.ones(horizon + 1, first.shape[1], rows)

@@ -87,7 +87,13 @@ def train_mlp(
         left = left if steps is None else min(left, steps)
         lowest, best = float("inf"), network
         optimiser = torch.optim.Adam([*network[0], *network[1]], lr=learning_rate, fused=True)
-        pace = _pace(optimiser, schedule, learning_rate, left)
+        pace: torch.optim.lr_scheduler.LRScheduler
+        if schedule == "constant":
+            pace = torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
+        else:
+            pace = torch.optim.lr_scheduler.OneCycleLR(
+                optimiser, max_lr=learning_rate, total_steps=left
+            )
 
         def held_errors() -> Tensor:
             """Return errors on rows that are kept from training, in the task's units."""
@@ -108,10 +114,8 @@ def train_mlp(
             loss = float((errors / units).square().mean())
             if loss < lowest:
                 lowest, validation_error = loss, float(errors.square().mean())
-                best = (
-                    [part.detach().clone() for part in network[0]],
-                    [part.detach().clone() for part in network[1]],
-                )
+                weights, biases = ([p.detach().clone() for p in parts] for parts in network)
+                best = weights, biases
             left -= len(batches)
             if not left:
                 break
@@ -127,15 +131,6 @@ def train_mlp(
         validation_error=validation_error,
         activation=activation,
     )
-
-
-def _pace(
-    optimiser: torch.optim.Optimizer, schedule: Schedule, learning_rate: float, steps: int
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """Return what sets the learning rate of each of so many steps."""
-    if schedule == "constant":
-        return torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
-    return torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=learning_rate, total_steps=steps)
 
 
 class _Rows(NamedTuple):
@@ -180,12 +175,7 @@ def scaled(
 ) -> tuple[FloatArray, FloatArray, Scaling]:
     """Return inputs [T, I] and targets [T, D] as a network reads and predicts them, and how.
 
-    Parameters
-    ----------
-    of : rows
-        Which of them decide.
-    normalise_inputs, normalise_targets : bool
-        Whether each is normalised at all.
+    Rows ``of`` them decide.
     """
     input_mean, input_spread = _moments(inputs[of], is_normalised=normalise_inputs)
     target_mean, target_scale = _moments(targets[of], is_normalised=normalise_targets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -104,9 +104,9 @@ def collect_transitions(
             f"count, episode_steps and hold must be at least 1, got {count!r}, {episode_steps!r} "
             f"and {hold!r}"
         )
-    parts: list[_Steps] = []
+    parts: list[tuple[Any, ...]] = []
     episodes = missing = 0
-    while (missing := count - sum(len(part.actions) for part in parts)) > 0:
+    while (missing := count - sum(len(part[0]) for part in parts)) > 0:
         # As many as are enough where no episode ends early; then as many again.
         more = max(-(-missing // episode_steps), episodes)
         numbers = range(episodes, episodes + more)
@@ -124,18 +124,10 @@ def collect_transitions(
     )
 
 
-class _Steps(NamedTuple):
-    """Rows of several episodes, one after the other."""
-
-    before: FloatArray
-    actions: FloatArray
-    after: FloatArray
-    rewards: FloatArray
-    ends: BoolArray
-
-
-def _followed(task: Task, episodes: range, *, seed: int, steps: int, hold: int) -> _Steps:
-    """Return the steps of some episodes, none from where one is over."""
+def _followed(
+    task: Task, episodes: range, *, seed: int, steps: int, hold: int
+) -> tuple[FloatArray | BoolArray, ...]:
+    """Return observations, actions, those after them, rewards and ends of some episodes' steps."""
     streams = [Stream.COLLECTION.sequence(seed, episode).spawn(2) for episode in episodes]
     starts = task.reset(np.array([start.generate_state(1)[0] for start, _ in streams], np.int64))
     drawn = task.actions.sample(
@@ -144,22 +136,18 @@ def _followed(task: Task, episodes: range, *, seed: int, steps: int, hold: int) 
     actions = np.repeat(drawn, hold, axis=1)[:, :steps]
     states = task.rollout(starts, actions)
     after = task.observe(states)
-    _check_diverged(task, after, first=episodes.start)
+    broken = np.argwhere(~np.isfinite(after).all(axis=-1))
+    if len(broken):
+        raise TaskError(
+            f"{task.name}: the simulator diverged under random actions in episode "
+            f"{episodes.start + broken[0, 0]} at step {broken[0, 1] + 1}. Reduce the simulator's "
+            f"time step or the actions' range."
+        )
     before = np.concatenate([task.observe(starts)[:, None], after[:, :-1]], axis=1)
     ended = has_ended(task, states)
     is_over = np.concatenate([has_ended(task, starts)[:, None], ended[:, :-1]], axis=1)
     if is_over.all():
         raise TaskError(f"{task.name}: every episode is over at its start. Mend terminated().")
     rewards = task.reward(states, actions)
-    return _Steps(*(rows[~is_over] for rows in (before, actions, after, rewards, ended)))
-
-
-def _check_diverged(task: Task, observations: FloatArray, *, first: int) -> None:
-    """Raise TaskError unless all observations [N, H, O] of episodes from ``first`` are finite."""
-    broken = np.argwhere(~np.isfinite(observations).all(axis=-1))
-    if len(broken):
-        raise TaskError(
-            f"{task.name}: the simulator diverged under random actions in episode "
-            f"{first + broken[0, 0]} at step {broken[0, 1] + 1}. Reduce the simulator's time "
-            f"step or the actions' range."
-        )
+    # None from where an episode is over.
+    return tuple(rows[~is_over] for rows in (before, actions, after, rewards, ended))

@@ -400,7 +400,7 @@ def test_a_file_without_a_word_of_endings_is_read_as_before(tmp_path):
     path = tmp_path / "ensemble.safetensors"
     model = trained(updates=1)
     model.save(path)
-    about = metadata_of(path)
+    about = read_metadata(path)
     assert '"ends": false' in about["about"]
     older = about["about"].replace(', "ends": false', "").replace('"ends": false, ', "")
     assert "ends" not in older
@@ -423,7 +423,7 @@ def test_what_is_no_ensemble_is_not_loaded(tmp_path):
         EnsembleNetwork.load(path)
     trained(updates=1).save(path)
     tensors = read_safetensors(path)
-    about = metadata_of(path)
+    about = read_metadata(path)
     for changed, metadata, message in (
         (tensors, {}, "its format is None"),
         (tensors, {**about, "about": "{}"}, "about has no 'architecture'"),
@@ -438,10 +438,3 @@ def test_what_is_no_ensemble_is_not_loaded(tmp_path):
         write_safetensors(path, changed, metadata)
         with pytest.raises(WorldModelError, match=message):
             EnsembleNetwork.load(path)
-
-
-def metadata_of(path):
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as opened:
-        return dict(opened.metadata())

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sliders import Forgetful, Remembering, Scoring, Slider
+from sliders import Arriving, Forgetful, Remembering, Rewarding, Scoring, Slider, Valuing
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.episodes.arm_run import ArmRun
@@ -19,27 +19,6 @@ TASK = Slider()
 STARTS = sample_starts(TASK, 4, seed=1)
 PLANS = np.random.default_rng(0).choice([-1.0, 0.0, 1.0], size=(4, 6, 5, 1))
 LENGTHS = np.array([5, 3, 1, 4])
-
-
-class Rewarding(Forgetful):
-    """Pays for the place it is in when it acts."""
-
-    discount = 0.5
-
-    def reward(self, latents, actions):
-        return -np.abs(latents[..., 0]) - 0.1 * np.abs(actions[..., 0])
-
-
-class Arriving(Forgetful):
-    """Pays for the place it arrives at."""
-
-    def reward(self, latents, actions, reached):
-        return latents[..., 0] - reached[..., 0]
-
-
-class Valuing(Rewarding):
-    def terminal_value(self, latents):
-        return -2 * np.abs(latents[:, 0])
 
 
 class Drawing(Forgetful):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from faulty_models import OwnReward, Puck
 from runs import run_of
-from sliders import Forgetful, Remembering, Scoring, Slider
+from sliders import Arriving, Forgetful, Remembering, Rewarding, Scoring, Slider, Valuing
 
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans, WorldModelError
 from pytest_cpg.episodes.imagination import Imagination
@@ -29,27 +29,6 @@ def advanced(name, model, episodes=20, **options):
     planner = RandomShooting(candidates=30, horizon=6)
     run = run_of(name, TASK, planner, model, STARTS, seed=1, **options)
     return run.advance(episodes)
-
-
-class Rewarding(Forgetful):
-    """Pays for the place it is in when it acts."""
-
-    discount = 0.5
-
-    def reward(self, latents, actions):
-        return -np.abs(latents[..., 0]) - 0.1 * np.abs(actions[..., 0])
-
-
-class Valuing(Rewarding):
-    def terminal_value(self, latents):
-        return -2 * np.abs(latents[:, 0])
-
-
-class Arriving(Forgetful):
-    """Pays for the place it arrives at."""
-
-    def reward(self, latents, actions, reached):
-        return latents[..., 0] - reached[..., 0]
 
 
 class Steering(Scoring):

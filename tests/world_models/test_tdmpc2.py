@@ -82,6 +82,22 @@ def reference(state, observations, actions, row=()):
     return np.stack(latents, 1), np.stack(rewards, 1), np.mean(values, axis=0)
 
 
+def check(model, state, observations, actions, *, as_read=None, row=(), close=1e-5):
+    """Compare a model with the reference, which reads what is padded, as tensors.
+
+    Arrays are worked on in tiles of many rows, which takes a while.
+    """
+    latents, rewards, value = reference(state, *(as_read or (observations, actions)), row)
+    seen, plans = (torch.tensor(array).to(model.bins.dtype) for array in (observations, actions))
+    start = model.encode(seen)
+    imagined = model.rollout(start, plans)
+    before = torch.cat([start[:, None], imagined[:, :-1]], dim=1)
+    assert imagined.numpy() == pytest.approx(latents, abs=close)
+    assert model.reward(before, plans).numpy() == pytest.approx(rewards, rel=close, abs=close)
+    last = model.terminal_value(imagined[:, -1]).numpy()
+    assert last == pytest.approx(value, rel=close, abs=close)
+
+
 @pytest.mark.parametrize(
     ("model_size", "layout"),
     [
@@ -112,17 +128,7 @@ def test_official_layouts_give_what_an_independent_forward_pass_gives(tmp_path, 
     torch.save(written, tmp_path / "model.pt")
     model = TDMPC2.load(tmp_path / "model.pt", **SETTINGS)
     rng = np.random.default_rng(0)
-    observations, actions = rng.normal(size=(3, 6)), rng.uniform(-1, 1, size=(3, 4, 1))
-    latents, rewards, value = reference(state, observations, actions)
-    # As tensors: arrays are worked on in tiles of many rows, which takes a while.
-    seen, plans = torch.tensor(observations).float(), torch.tensor(actions).float()
-    start = model.encode(seen)
-    imagined = model.rollout(start, plans)
-    before = torch.cat([start[:, None], imagined[:, :-1]], dim=1)
-    assert imagined.numpy() == pytest.approx(latents, abs=1e-5)
-    assert model.reward(before, plans).numpy() == pytest.approx(rewards, rel=1e-5, abs=1e-5)
-    last = model.terminal_value(imagined[:, -1]).numpy()
-    assert last == pytest.approx(value, rel=1e-5, abs=1e-5)
+    check(model, state, rng.normal(size=(3, 6)), rng.uniform(-1, 1, size=(3, 4, 1)))
     assert model.discount == 0.99
 
 
@@ -136,17 +142,8 @@ def test_weights_of_any_precision_are_used_in_one_that_holds_them(kind):
     own = torch.float64 if kind == torch.float64 else torch.float32
     assert {value.dtype for value in (*model.parameters(), model.bins)} == {own}
     rng = np.random.default_rng(0)
-    observations, actions = rng.normal(size=(3, 3)), rng.uniform(-1, 1, size=(3, 2, 1))
-    latents, rewards, value = reference(state, observations, actions)
     close = 1e-7 if own == torch.float64 else 1e-5
-    seen, plans = torch.tensor(observations).to(own), torch.tensor(actions).to(own)
-    start = model.encode(seen)
-    imagined = model.rollout(start, plans)
-    before = torch.cat([start[:, None], imagined[:, :-1]], dim=1)
-    assert imagined.numpy() == pytest.approx(latents, abs=close)
-    assert model.reward(before, plans).numpy() == pytest.approx(rewards, rel=close, abs=close)
-    last = model.terminal_value(imagined[:, -1]).numpy()
-    assert last == pytest.approx(value, rel=close, abs=close)
+    check(model, state, rng.normal(size=(3, 3)), rng.uniform(-1, 1, size=(3, 2, 1)), close=close)
 
 
 def test_a_missing_or_misshaped_tensor_is_named_with_its_shapes_and_the_likely_version():
@@ -219,20 +216,11 @@ def test_a_task_of_many_is_its_embedding_and_padding_of_zeros(has_masks):
         row = row / max(1.0, np.linalg.norm(row))
         rng = np.random.default_rng(index)
         observations, actions = rng.normal(size=(3, seen)), rng.uniform(-1, 1, size=(3, 4, acted))
-        latents, rewards, value = reference(
-            state,
+        padded = (
             np.pad(observations, ((0, 0), (0, 5 - seen))),
             np.pad(actions, ((0, 0), (0, 0), (0, 2 - acted))),
-            row,
         )
-        start = model.encode(torch.tensor(observations).float())
-        plans = torch.tensor(actions).float()
-        imagined = model.rollout(start, plans)
-        before = torch.cat([start[:, None], imagined[:, :-1]], dim=1)
-        assert imagined.numpy() == pytest.approx(latents, abs=1e-5)
-        assert model.reward(before, plans).numpy() == pytest.approx(rewards, rel=1e-5, abs=1e-5)
-        last = model.terminal_value(imagined[:, -1]).numpy()
-        assert last == pytest.approx(value, rel=1e-5, abs=1e-5)
+        check(model, state, observations, actions, as_read=padded, row=row)
 
 
 def test_a_task_of_many_has_to_be_named_and_to_be_the_one_of_the_gate():

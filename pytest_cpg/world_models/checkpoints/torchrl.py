@@ -103,17 +103,17 @@ class TorchRLModel(torch.nn.Module):
         sizes = [size or 0 for size in self._sizes.values()]
         return dict(zip(self._sizes, torch.split(latents, sizes, dim=-1), strict=True))
 
-    def _joined(self, said: Any) -> Tensor:
-        return torch.cat([_written(said, key) for key in self._sizes], dim=-1)
+    def _joined(self, output: Any) -> Tensor:
+        return torch.cat([_written(output, key) for key in self._sizes], dim=-1)
 
 
-def _written(said: Any, key: str) -> Tensor:
+def _written(output: Any, key: str) -> Tensor:
     """Return what a model wrote: of the next step where it says so."""
     for place in (("next", key), key):
-        value = said.get(place, None)
+        value = output.get(place, None)
         if value is not None:
             return value  # type: ignore[no-any-return]  # a tensor, of a library without types
     raise WorldModelError(
-        f"the model wrote no {key!r}, only {sorted(map(str, said.keys(include_nested=True)))}. "
+        f"the model wrote no {key!r}, only {sorted(map(str, output.keys(include_nested=True)))}. "
         f"Name its keys: TorchRLModel(model, latents=..., reward=...)."
     )

@@ -26,22 +26,12 @@ ACTION_BOUNDS = {
 
 
 class Official(torch.nn.Module):
-    """A network on state observations that was trained by others' code.
+    """A network on state observations that was trained by others' code."""
 
-    Attributes
-    ----------
-    NEEDED, OTHERS : mapping
-        What to type for each setting, by its name; that of others is known without.
-    obs_keys : tuple of str
-        Names of the observations, in the order in which the network reads them.
-    action_repeat : int
-        Control steps that one action was held for.
-    action_low, action_high : float
-        Bounds of every action in the units of training.
-    """
-
+    # What to type for each setting, by its name; that of others is known without.
     NEEDED: ClassVar[Mapping[str, str]]
     OTHERS: ClassVar[Mapping[str, str]]
+    # Which of the task's observations each input of the network is.
     columns: Tensor
     observation_size: int
     action_size: int
@@ -60,12 +50,8 @@ class Official(torch.nn.Module):
                 f"action_repeat: need the control steps that an action was held for, 1 or more, "
                 f"got {action_repeat!r}"
             )
-        self.obs_keys = keys_of(obs_keys)
-        self.action_repeat, self.action_low, self.action_high = (
-            action_repeat,
-            action_low,
-            action_high,
-        )
+        self.obs_keys, self.action_repeat = keys_of(obs_keys), action_repeat
+        self.action_low, self.action_high = action_low, action_high
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **settings: Any) -> Self:

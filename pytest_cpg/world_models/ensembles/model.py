@@ -53,20 +53,8 @@ class EnsembleNetwork:
     """Several networks that predict change and reward, each trained on data of its own.
 
     It can be called as dynamics, too, with the mean of its members: the planning gap then gates
-    the same file.
-
-    Attributes
-    ----------
-    architecture : Architecture
-    heads : Heads
-    scaling : Scaling
-        Of inputs [O + A] and targets [D].
-    clip_bounds : ClipBounds or None
-        What `step` keeps observations and rewards to.
-    updates : int
-        Gradient steps that it was trained for.
-    draws : bool
-        Draw from the predicted variance in every step, in place of taking the mean.
+    the same file. `step` keeps to the ``clip_bounds`` and, where the model ``draws``, samples from
+    the predicted variance in place of taking the mean. ``updates`` says how long it was trained.
     """
 
     architecture: Architecture

@@ -29,13 +29,9 @@ Step: TypeAlias = Callable[..., Stepped]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClipBounds:
-    """What predictions are clipped to: a model asked far from its data says anything.
+    """What predictions are clipped to: observations [O] and rewards.
 
-    Attributes
-    ----------
-    low, high : array [O]
-        Of observations.
-    lowest_reward, highest_reward : float
+    A model asked far from its data says anything.
     """
 
     low: FloatArray
@@ -60,8 +56,7 @@ class ClipBounds:
     def of(cls, transitions: Transitions) -> ClipBounds:
         """Return the least and the largest observations, before a step and after it.
 
-        Both count: only the observations after a step can be those that ended an episode, and
-        bounds without them would clip every fall away.
+        Without those that ended an episode, bounds would clip every fall away.
         """
         seen = np.concatenate([transitions.observations, transitions.next_observations])
         rewards = transitions.rewards
@@ -100,19 +95,9 @@ def imagine(
     """Return what every member imagines from observations [E, B, O].
 
     A row that has ended stays where it did, and earns nothing more; the reward of the step that
-    ended it counts, as in a simulator. Raises WorldModelError when a member predicts what is not
-    finite, naming member, row and step.
-
-    Parameters
-    ----------
-    step : callable
-        Of all members at once; see `Step`.
-    terminated : callable, optional
-        Maps observations [..., O] to whether an episode ends there, beside what the step says.
-    clip_bounds : ClipBounds, optional
-        Kept to before anything else sees a prediction.
-    draw : callable, optional
-        Gives the noise [E, B, noise_size] of one step.
+    ended it counts, as in a simulator. It ends where the step says so, or ``terminated`` of its
+    observation. ``draw`` gives the noise [E, B, noise_size] of one step. Raises WorldModelError
+    when a member predicts what is not finite, naming member, row and step.
     """
     current = np.array(observations)
     shape = (*current.shape[:2], horizon)
@@ -122,15 +107,16 @@ def imagine(
     over = np.zeros(shape[:2], dtype=bool)
     for t in range(horizon):
         actions = np.asarray(act(t, current))
-        stepped = _clipped(
-            step(current, actions, *(() if draw is None else (draw(),))), clip_bounds
-        )
+        stepped = step(current, actions, *(() if draw is None else (draw(),)))
+        observations, earned = stepped.observations, stepped.rewards
+        if clip_bounds is not None:
+            observations = np.clip(observations, clip_bounds.low, clip_bounds.high)
+            earned = np.clip(earned, clip_bounds.lowest_reward, clip_bounds.highest_reward)
         # What is too large for the model's kind of numbers is none there.
         with np.errstate(over="ignore"):
-            stepped = Stepped(
-                stepped.observations.astype(current.dtype),
-                stepped.rewards.astype(current.dtype),
-                stepped.terminated,
+            stepped = stepped._replace(
+                observations=observations.astype(current.dtype),
+                rewards=earned.astype(current.dtype),
             )
         _check_finite(stepped, over, t)
         rewards[:, :, t] = np.where(over, 0.0, stepped.rewards)
@@ -144,10 +130,7 @@ def imagine(
 
 
 def latched(imagined: Imagined, terminated: Terminated | None) -> Imagined:
-    """Return what a model imagined on its own, with episodes ended where they have to.
-
-    Raises ImaginationError when a number is not finite before the end of its episode.
-    """
+    """Return what a model imagined on its own, with episodes ended where they have to."""
     rewards, observations, ended = imagined
     if terminated is not None:
         ended = ended | np.asarray(terminated(observations), dtype=bool)
@@ -160,16 +143,6 @@ def latched(imagined: Imagined, terminated: Terminated | None) -> Imagined:
         earned[~over, t] = rewards[~over, t]
         over = ended[:, :, t]
     return Imagined(earned, after, ended)
-
-
-def _clipped(stepped: Stepped, bounds: ClipBounds | None) -> Stepped:
-    if bounds is None:
-        return stepped
-    return Stepped(
-        np.clip(stepped.observations, bounds.low, bounds.high),
-        np.clip(stepped.rewards, bounds.lowest_reward, bounds.highest_reward),
-        stepped.terminated,
-    )
 
 
 def _check_finite(stepped: Stepped, over: BoolArray, t: int) -> None:

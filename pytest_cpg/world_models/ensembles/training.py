@@ -64,14 +64,10 @@ def train_ensemble(
 
     Parameters
     ----------
-    transitions : Transitions
-        With rewards.
     seed : int
         Decides weights, priors, resamples and batches, all from a generator of its own.
-    members : int
-        ``E``, 2 or more.
-    updates : int
-        Gradient steps.
+    members, updates : int
+        ``E``, 2 or more; gradient steps.
     kind, output, hidden, layers
         See `Architecture`.
     prior_scale : float
@@ -79,16 +75,15 @@ def train_ensemble(
     normalise_inputs, normalise_targets : bool
         By mean and deviation of the transitions.
     clip : bool
-        Keep imagined observations and rewards to what the transitions hold, before and after steps.
+        Keep imagined observations and rewards to what the transitions hold.
     learning_rate : float
-        Of Adam. After a thousand updates at a lower one, such as 1e-3, most of the error is common
-        to all members, and their spread says nothing of it (`examples/experiments/opcc`).
+        At a lower one, such as 1e-3, most of the error is common to all members after a thousand
+        updates, and their spread says nothing of it (`examples/experiments/opcc`).
     terminated : callable, optional
         Maps observations [T, O] to whether an episode ends there, bool [T]: in place of the
         terminations of the transitions. Queries take the same rule, and then nobody learns it.
     progress : callable, optional
-        Called after every update with how many are done, how many there are, and the loss;
-        `show_progress` writes a line.
+        Called after every update, such as `show_progress`; see `Progress`.
     """
     if transitions.rewards is None:
         raise ValueError(
@@ -177,9 +172,8 @@ def _fitting(
 
 def _drawn_heads(architecture: Architecture, generator: torch.Generator) -> Heads:
     trained = drawn_layers(architecture.sizes, architecture.members, generator)
-    # Drawn once and never trained, it keeps members apart where there are no data to bring them
-    # together (Osband et al. 2018, "Randomized Prior Functions for Deep Reinforcement Learning",
-    # algorithm 1).
+    # Drawn once and never trained, it keeps members apart where there are no data (Osband et al.
+    # 2018, "Randomized Prior Functions for Deep Reinforcement Learning", algorithm 1).
     prior = None
     if architecture.prior_scale:
         sizes = (*architecture.sizes[:-1], architecture.means)
