@@ -21,10 +21,8 @@ class Checkpoint:
 
     Attributes
     ----------
-    path : Path
     settings : mapping
-        Of the side file and of whoever loads it, but for those that hold for every file
-        (``rate_by``, ``planner``).
+        Of the side file and of whoever loads it, but for ``rate_by`` and ``planner``.
     task : Task or None
         What the model is to be asked about, where that is known.
     trusted : str

@@ -126,10 +126,7 @@ def bind(
 
 
 def no_model(learned: object, *, how: str = _HOW) -> str:
-    """Say what something is that is evidently no world model; empty for what may be one.
-
-    ``how`` says what to give instead, where that does not follow from what it is.
-    """
+    """Say what something is that is evidently no world model, and what to give instead."""
     if learned is None:
         return f"None (does the fixture end in a return?). {how}"
     if isinstance(learned, type):

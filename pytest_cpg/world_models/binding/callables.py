@@ -72,25 +72,16 @@ def adapt(
     Raises WorldModelError, naming its ``promise``, when it fails on the probe. The ``shape`` that
     must come back for the arguments is checked on every call.
     """
-    call, result = first_that_works(
-        ((convention.label, convention.checked(shape)) for convention in conventions(function)),
-        *probe,
-        of=function,
-        promise=promise + _other_arguments(function, len(probe)),
-    )
+    if binds(function, len(probe)) is False:
+        promise += (
+            f". It takes {inspect.signature(function)}, and is called with {len(probe)}: take what "
+            f"is named here alone. What came before belongs into the state, which update carries "
+            f"on; what stays the same, such as a goal, into the model"
+        )
+    ways = ((convention.label, convention.checked(shape)) for convention in conventions(function))
+    call, result = first_that_works(ways, *probe, of=function, promise=promise)
     _check_repeats(function, result, attempt(call, *probe))
     return call
-
-
-def _other_arguments(function: Callable[..., Any], count: int) -> str:
-    """Return what is wrong with a signature that so many arguments do not suit; else nothing."""
-    if binds(function, count) is not False:
-        return ""
-    return (
-        f". It takes {inspect.signature(function)}, and is called with {count}: take what is named "
-        f"here alone. What came before belongs into the state, which update carries on; what stays "
-        f"the same, such as a goal, into the model"
-    )
 
 
 def adapt_dynamics(
@@ -121,7 +112,16 @@ def adapt_dynamics(
         failures.append(batch._replace(call=f"a batch as {convention.label} {shapes(*probe)}"))
         if batch.answered:
             break
-    _check_inputs(function)
+    # What calls a torch module takes any number.
+    called = getattr(function, "forward", function)
+    # Whose own exception would only be about Python's calls.
+    if binds(called, 2) is False and binds(called, 1):
+        name = getattr(function, "__qualname__", None) or type(function).__name__
+        cat = "np.concatenate" if called is function else "torch.cat"
+        raise WorldModelError(
+            f"{name} takes 1 input, and a world model takes 2, observations and actions.\n"
+            f"  Return lambda o, a: net({cat}([o, a], -1))"
+        )
     sizes = (observations.shape[1], actions.shape[1])
     raise unusable(
         function,
@@ -130,20 +130,6 @@ def adapt_dynamics(
         f"{_other_rows(function, observations, actions)}",
         failures,
     )
-
-
-def _check_inputs(function: Callable[..., Any]) -> None:
-    """Refuse a function of one input, whose own exception would only be about Python's calls."""
-    # What calls a torch module takes any number.
-    called, cat = function, "np.concatenate"
-    if hasattr(function, "forward"):
-        called, cat = function.forward, "torch.cat"
-    if binds(called, 2) is False and binds(called, 1):
-        name = getattr(function, "__qualname__", None) or type(function).__name__
-        raise WorldModelError(
-            f"{name} takes 1 input, and a world model takes 2, observations and actions.\n"
-            f"  Return lambda o, a: net({cat}([o, a], -1))"
-        )
 
 
 def _other_rows(function: Callable[..., Any], observations: FloatArray, actions: FloatArray) -> str:

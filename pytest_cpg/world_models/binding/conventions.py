@@ -224,8 +224,7 @@ def first_that_works(
         result = attempt(call, *probe)
         if not isinstance(result, Failure):
             return call, result
-        arrays = [part for part in probe if isinstance(part, np.ndarray)]
-        failures.append(result._replace(call=f"{label} {shapes(*arrays)}"))
+        failures.append(result._replace(call=f"{label} {shapes(*probe)}"))
         if result.answered:
             break
     raise unusable(of, promise, failures)
@@ -249,9 +248,9 @@ def binds(function: Callable[..., Any], count: int) -> bool | None:
     return True
 
 
-def shapes(*arrays: FloatArray) -> str:
-    """Return the shapes of arguments, as printed in errors."""
-    return " and ".join(str(list(array.shape)) for array in arrays)
+def shapes(*arguments: Any) -> str:
+    """Return the shapes of the arrays among arguments, as printed in errors."""
+    return " and ".join(str(list(a.shape)) for a in arguments if isinstance(a, np.ndarray))
 
 
 def probe_plans(actions: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from itertools import pairwise
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from pytest_cpg.world_models.binding.torch_state import is_compiled, is_elsewher
 # Rows per call of a learned model. On the default MLP, 2500 rows in such tiles cost a quarter more
 # CPU time than in one piece; in tiles of 50 rows they cost 2.7 times as much.
 TILE = 512
+# Shapes of arguments but for the number of rows: other horizons are other shapes.
+_Shape: TypeAlias = tuple[tuple[int, ...], ...]
 # Where a model is on another device: a usual round (50 episodes of 64 candidates) then goes there
 # and comes back once.
 TILE_ELSEWHERE = 4096
@@ -135,11 +137,9 @@ def is_thread_safe(learned: object) -> bool:
 def _threaded(
     tile: Callable[[int], FloatArray], numbers: Sequence[int], threads: int
 ) -> list[FloatArray]:
-    """Make tiles on several threads at once, in the modes that the caller is in.
-
-    The caller only waits, where an alarm is heard. Whatever ends the waiting ends the threads, once
-    they are through with the tiles under way: torch must be in none when Python ends.
-    """
+    """Make tiles on several threads at once, in the modes that the caller is in."""
+    # The caller only waits, where an alarm is heard. Whatever ends the waiting ends the threads
+    # after the tiles under way: torch must be in none when Python ends.
     mode, is_over = same_mode(), Event()
     results: list[Future[FloatArray]] = [Future() for _ in numbers]
 
@@ -183,19 +183,13 @@ class Sizes:
     The largest size may always be asked. Its halves are tried once they would have saved what
     trying them costs: a whole tile of probe rows, in every place of it, has to come out the same
     in calls of half the size. Kernels are chosen by shapes and not by values, so it is the same for
-    all others. What differs there, or is refused, is not asked.
-
-    Parameters
-    ----------
-    probe : sequence of arrays [P, ...]
-        Rows to try it with; without them only the largest size is asked.
+    all others. Without a probe only the largest size is asked.
     """
 
     def __init__(self, function: ArrayFunction, probe: Sequence[FloatArray], largest: int) -> None:
         self._function, self._probe, self._largest = function, probe, largest
-        # By all but the number of rows: other horizons are other shapes.
-        self._least: dict[tuple[tuple[int, ...], ...], int] = {}
-        self._added: dict[tuple[tuple[int, ...], ...], int] = {}
+        self._least: dict[_Shape, int] = {}
+        self._added: dict[_Shape, int] = {}
 
     def of(self, arrays: Sequence[FloatArray]) -> list[int]:
         """Return how many rows each call has for arrays [B, ...], the last one beyond ``B``."""
@@ -208,7 +202,7 @@ class Sizes:
                 self._least[shape] = self._tried(shape)
         return calls
 
-    def _tried(self, shape: tuple[tuple[int, ...], ...]) -> int:
+    def _tried(self, shape: _Shape) -> int:
         """Return the smallest size that is as good as the largest."""
         # Neighbours are different rows, and a row is in places of every kind.
         order = np.random.default_rng(0).permutation(self._largest)
@@ -225,9 +219,7 @@ class Sizes:
             for first in range(0, min(self._largest, _CALLS * size // 2), size // 2):
                 half = slice(first, first + size // 2)
                 part = attempt(self._function, *(array[half].copy() for array in rows))
-                if isinstance(part, Failure) or not np.array_equal(
-                    part, whole[half], equal_nan=True
-                ):
+                if not _is_same(part, whole[half]):
                     return size
             size //= 2
         return size
@@ -239,21 +231,19 @@ def together(function: ArrayFunction, probe: Sequence[FloatArray]) -> ArrayFunct
     Unlike one in tiles, it may be right for a single row alone: a model may take what belongs to
     the first row for what belongs to all.
     """
-    most: dict[tuple[tuple[int, ...], ...], int] = {}
-    calls: dict[tuple[tuple[int, ...], ...], int] = {}
+    most: dict[_Shape, int] = {}
+    calls: dict[_Shape, int] = {}
 
-    def tried(shape: tuple[tuple[int, ...], ...]) -> int:
+    def tried(shape: _Shape) -> int:
         rows = [
             _cycled(array, (_TOGETHER, *sizes)) for array, sizes in zip(probe, shape, strict=True)
         ]
-        alone = attempt(lambda *arrays: _in_calls(function, arrays, 1), *rows)
-        if isinstance(alone, Failure):
-            return 1
-        size = _TOGETHER
-        while size > 1:
-            answer = attempt(lambda *arrays, size=size: _in_calls(function, arrays, size), *rows)
-            if not isinstance(answer, Failure) and np.array_equal(answer, alone, equal_nan=True):
-                return size
+
+        def answer(size: int) -> FloatArray | Failure:
+            return attempt(lambda *arrays: _in_calls(function, arrays, size), *rows)
+
+        alone, size = answer(1), _TOGETHER
+        while size > 1 and (isinstance(alone, Failure) or not _is_same(answer(size), alone)):
             size //= 2
         return size
 
@@ -266,6 +256,10 @@ def together(function: ArrayFunction, probe: Sequence[FloatArray]) -> ArrayFunct
         return _in_calls(function, arrays, most.get(shape, 1))
 
     return call
+
+
+def _is_same(result: FloatArray | Failure, expected: FloatArray) -> bool:
+    return not isinstance(result, Failure) and np.array_equal(result, expected, equal_nan=True)
 
 
 def _in_calls(function: ArrayFunction, arrays: Sequence[FloatArray], size: int) -> FloatArray:
