@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pytest_cpg.contracts import PlannerFactory
-from pytest_cpg.planners.cem import CEM, ICEM
 from pytest_cpg.planners.cost import rollout_steps_per_plan, widened
 from pytest_cpg.planners.gradient import GradientMPC
-from pytest_cpg.planners.mppi import MPPI, tdmpc2
-from pytest_cpg.planners.policy_guided import PolicyGuided
+from pytest_cpg.planners.sampling import CEM, ICEM, MPPI, tdmpc2
 from pytest_cpg.planners.search import cut_at_best, rate, score_plans
-from pytest_cpg.planners.shooting import BeamSearch, Chance, Greedy, RandomShooting
+from pytest_cpg.planners.shooting import BeamSearch, Chance, Greedy, PolicyGuided, RandomShooting
 
 __all__ = [
     "CEM",

@@ -9,8 +9,7 @@ from test_generate_queries import Track, generated
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.policy_comparison.answers import imagined_returns
-from pytest_cpg.planners.acting import actions_of, check_policy
-from pytest_cpg.planners.policies import FunctionPolicy, NoiseMixture
+from pytest_cpg.planners.policies import FunctionPolicy, NoiseMixture, actions_of, check_policy
 from pytest_cpg.world_models import bind_ensemble
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from pytest_cpg.contracts import BoxActions, FiniteActions
 from pytest_cpg.planners import MPPI, PLANNERS, tdmpc2
-from pytest_cpg.planners.mppi import path_weights
+from pytest_cpg.planners.sampling import path_weights
 
 BOX = BoxActions(np.array([-2.0]), np.array([2.0]))
 SET = FiniteActions(np.array([[-1.0], [0.0], [1.5]]))

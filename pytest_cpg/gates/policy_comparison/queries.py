@@ -14,7 +14,12 @@ import numpy.typing as npt
 from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.policy import Policy
 from pytest_cpg.gates.policy_comparison.query_files import load_queries, save_queries
-from pytest_cpg.planners.acting import check_policy, check_possible, check_repeats, checked_actions
+from pytest_cpg.planners.policies import (
+    check_policy,
+    check_possible,
+    check_repeats,
+    checked_actions,
+)
 from pytest_cpg.world_models.ensembles.rollout import Terminated
 
 # Observations that every policy is asked about before anything is measured.
