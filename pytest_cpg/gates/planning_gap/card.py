@@ -10,27 +10,37 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates import notation
 from pytest_cpg.gates.card import NOW, Card, Note, Row, Severity, Table, numbers_of
 from pytest_cpg.gates.card import Cause as CardCause
-from pytest_cpg.gates.notation import number, percentage
-from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure
+from pytest_cpg.gates.notation import found_drop, number, percentage, with_ends
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Misreading
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import WINDOW
 from pytest_cpg.gates.planning_gap.explanation import advice, beside_meaning, meaning
-from pytest_cpg.gates.planning_gap.facts import facts_of
-from pytest_cpg.gates.planning_gap.figures import effect, figures, profile_figures, trends
+from pytest_cpg.gates.planning_gap.figures import (
+    effect,
+    figures,
+    profile_figures,
+    starts_by_ending,
+    trends,
+)
 from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
 from pytest_cpg.gates.planning_gap.notation import (
+    WEIGHT_DIGITS,
     arm_name,
     bracket,
     ends,
     gap_text,
+    reached,
     recovery_text,
 )
 from pytest_cpg.gates.planning_gap.resolving import settling
-from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
 from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason, severity_of
-from pytest_cpg.gates.planning_gap.stopping import gap_interval
-from pytest_cpg.stats import Interval, Verdict
+from pytest_cpg.gates.planning_gap.stopping import gap_interval, level_of_last_look
+from pytest_cpg.stats import Verdict
+from pytest_cpg.stats.power import detectable_gap, smallest_detectable_gap
+from pytest_cpg.stats.returns import fieller_return_interval
 
-_WEAK = "by the observed rates alone: too few starts to prove it"
+# More looks than this are not worth their lines: the last one decided.
+_MOST_LOOKS, _MOST_LOST = 8, 40
 _GIST = {
     Verdict.MODEL_AS_GOOD_AS_ORACLE: "both solve nearly all starts",
     Verdict.LEARNED_OUTPERFORMS_ORACLE: "the model solves more than the true dynamics",
@@ -39,7 +49,6 @@ _GIST = {
     Verdict.MODEL_BOTTLENECK: "the true dynamics solve starts that the model does not",
 }
 _GIST_OF_RETURNS = {
-    **_GIST,
     Verdict.LEARNED_OUTPERFORMS_ORACLE: "the model earns more than the true dynamics",
     Verdict.MODEL_BOTTLENECK: "the true dynamics earn more than the model",
 }
@@ -66,7 +75,7 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
             "n": str(result.learned.episodes),
         },
         table=_table(result),
-        facts=(*_gap_facts(result), *facts_of(result, model)),
+        facts=(*_gap_facts(result), *(fact for fact in _facts(result, model) if fact[1])),
         notes=tuple(_notes(result, accepts)),
         cause=None if result.diagnosis is None else cause_of(result.diagnosis),
         effect=effect(result),
@@ -80,17 +89,16 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
 
 
 def _sentence(result: GateResult, accepts: Verdict) -> str:
-    """Say what the model and the true dynamics come to, in words; of a blind gate why it is."""
+    """Say what the model and the true dynamics come to; of a blind gate why it is."""
     model, truth = result.learned, result.oracle
-    if not result.is_aa and blindness(result, accepts) is not None:
-        return "random actions would have passed this gate, so it judges no model"
-    if not result.is_aa and severity_of(result, accepts) is Severity.BLIND:
-        solved = f"{truth.success_count} of {truth.episodes}"
-        return f"even with the true dynamics the planner solves only {solved} starts"
-    if result.is_aa:
-        who, other = "the true dynamics", "and run once more"
-    else:
-        who, other = "the model", "the true dynamics"
+    who, other = "the true dynamics", "and run once more"
+    if not result.is_aa:
+        who, other = "the model", who
+        if blindness(result, accepts) is not None:
+            return "random actions would have passed this gate, so it judges no model"
+        if severity_of(result, accepts) is Severity.BLIND:
+            solved = f"{truth.success_count} of {truth.episodes}"
+            return f"even with the true dynamics the planner solves only {solved} starts"
     if result.design.metric == "return":
         return f"{who} earns {model.returns.mean():.4g} a start, {other} {truth.returns.mean():.4g}"
     many = f" of {truth.episodes}" * (truth.episodes != model.episodes)
@@ -107,9 +115,9 @@ def _gist(result: GateResult) -> str:
         return "the true dynamics in both arms"
     if result.faults:
         return result.faults[0].partition(":")[0]
-    if result.margin is not None and result.verdict in _GIST_WITH_MARGIN:
-        return _GIST_WITH_MARGIN[result.verdict]
-    return (_GIST_OF_RETURNS if result.design.metric == "return" else _GIST)[result.verdict]
+    special = _GIST_OF_RETURNS if result.design.metric == "return" else {}
+    special = special if result.margin is None else special | _GIST_WITH_MARGIN
+    return special.get(result.verdict, _GIST[result.verdict])
 
 
 def _cell(arm: Arm, metric: str) -> str:
@@ -118,47 +126,43 @@ def _cell(arm: Arm, metric: str) -> str:
 
 def _table(result: GateResult) -> Table:
     """Return the arms; where returns are judged they come first, and successes have no bars."""
-    returned = ("return",) * (result.design.metric == "return")
-    return Table(
-        name="arm",
-        columns=(*returned, "success", "rate", f"{percentage(result.level)} CI"),
-        rows=tuple(_row(arm, has_return=bool(returned)) for arm in result.arms),
+    has_return = result.design.metric == "return"
+    rows = (
+        Row(
+            name=arm_name(arm),
+            cells=(
+                *(_cell(arm, "return"),) * has_return,
+                reached(arm, "success"),
+                f"{arm.success_rate:.2f}",
+                notation.ends(arm.interval),
+            ),
+            bound=None if has_return else arm.interval,
+        )
+        for arm in result.arms
     )
-
-
-def _row(arm: Arm, *, has_return: bool) -> Row:
-    count = f"{arm.success_count}/{arm.episodes}"
-    returned = (_cell(arm, "return"),) * has_return
-    return Row(
-        name=arm_name(arm),
-        cells=(*returned, count, f"{arm.success_rate:.2f}", notation.ends(arm.interval)),
-        bound=None if has_return else arm.interval,
-    )
+    returned = ("return",) * has_return
+    columns = (*returned, "success", "rate", f"{percentage(result.level)} CI")
+    return Table(name="arm", columns=columns, rows=tuple(rows))
 
 
 def _gap_facts(result: GateResult) -> list[tuple[str, str]]:
     """Return the gap with the interval that judges it, and what stands beside it."""
-    judged, beside = result.interval, result.paired_interval
-    agresti_caffo = gap_interval("agresti-caffo", result.oracle, result.learned, level=beside.level)
-    percent = percentage(judged.level)
+    judged, beside, arms = result.interval, result.paired_interval, (result.oracle, result.learned)
+    method = f"{re.sub(r' [0-9]{4}', '', judged.method)} {percentage(judged.level)}"
     if result.design.metric == "return":
         of_success = f"{number(result.gap, 'success')} {ends(beside, 'success')}"
         return [
-            ("gap", f"{of_success}  in success (paired {percent})"),
-            ("", f"{gap_text(result)}  in mean return ({_method(judged)} {percent})"),
+            ("gap", f"{of_success}  in success (paired {percentage(judged.level)})"),
+            ("", f"{gap_text(result)}  in mean return ({method})"),
         ]
-    lead = f"{gap_text(result)}  ({_method(judged)} {percent}"
+    agresti_caffo = gap_interval("agresti-caffo", *arms, level=beside.level)
     if judged.method == agresti_caffo.method:
-        return [("gap", f"{lead}; paired {ends(beside, 'success')})")]
+        return [("gap", f"{gap_text(result)}  ({method}; paired {ends(beside, 'success')})")]
     other = f"Agresti-Caffo {ends(agresti_caffo, 'success')}"
     return [
-        ("gap", f"{lead};"),
+        ("gap", f"{gap_text(result)}  ({method};"),
         ("", f"      {other}{', blind to the looks' * bool(result.looks)})"),
     ]
-
-
-def _method(interval: Interval) -> str:
-    return re.sub(r" \d{4}", "", interval.method)
 
 
 def _notes(result: GateResult, accepts: Verdict) -> Iterator[Note]:
@@ -180,10 +184,9 @@ def _notes(result: GateResult, accepts: Verdict) -> Iterator[Note]:
     if blind is not None and failure_reason(result, accepts) is None:
         yield Note("note", f"blind gate: {blind}")
     if result.is_weak:
-        yield Note("note", _WEAK)
+        yield Note("note", "by the observed rates alone: too few starts to prove it")
     if not result.is_smoke:
-        chance = f"chance solved {result.chance.success_count}/{result.chance.episodes}"
-        yield Note("note", chance, level=1)
+        yield Note("note", f"chance solved {reached(result.chance, 'success')}", level=1)
 
 
 def _measured(result: GateResult) -> dict[str, str | float]:
@@ -209,7 +212,104 @@ def _measured(result: GateResult) -> dict[str, str | float]:
     return {name: value for name, value in numbers.items() if value is not None}
 
 
-_TITLE = "Why the gap is there"
+def _facts(result: GateResult, model: str) -> Iterator[tuple[str, str]]:
+    """Yield names and texts; those that are empty are not shown."""
+    design, arms = result.design, (result.oracle, result.learned)
+    paired = (f"{ended} {len(starts)}" for ended, starts in starts_by_ending(result).items())
+    yield "same starts", ", ".join(paired)
+    yield "perturbation", recovery_text(result)
+    yield "judged by", result.evidence
+    if result.margin is not None:
+        in_return = " in mean return" * (design.metric == "return")
+        yield "margin", f"{result.margin:g}{in_return}"
+    if result.looks:
+        yield "looks", _looks(result)
+    means = ((arm.name, arm.mean_steps_to_success) for arm in arms)
+    steps = (f"{name} {'none' if mean is None else f'{mean:.0f}'}" for name, mean in means)
+    yield "steps", f"to success, mean: {', '.join(steps)}"
+    yield from _sizes_of_gap(result)
+    risk = result.learned.selective_risk
+    if risk is not None:
+        yield (
+            "confidence",
+            f"area under the risk-coverage curve {risk.aurc:.3f}; {risk.base_rate:.3f} if it knew "
+            f"nothing, {risk.ideal:.3f} if it knew all",
+        )
+    lost = result.lost_episodes
+    if lost:
+        more = f" and {len(lost) - _MOST_LOST} more" * (len(lost) > _MOST_LOST)
+        yield "lost", f"starts {' '.join(map(str, lost[:_MOST_LOST]))}{more}"
+    skipped = result.starts_skipped
+    replaced = f"; {skipped} solved already, replaced" if skipped else ""
+    yield (
+        "task",
+        f"{design.task}, {design.budget} steps of {design.control_period:g} s, "
+        f"starts {design.starts}, seed {result.seed}{replaced}",
+    )
+    yield "planner", design.planner
+    yield "model gives", (", ".join(result.swapped) or "nothing") + f" ({model})" * bool(model)
+    yield "weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"
+    yield "device", result.device
+    yield "recipe", result.group
+    yield "family", f"{result.family_size} gates" if result.family_size > 1 else ""
+    yield "stored arms", "; ".join(note for note in result.reuse if note not in result.notes)
+    costs = (
+        f"{arm.name} {arm.latency_ms.median:.2f} ms, {arm.rollout_steps:.0f} model steps"
+        for arm in arms
+    )
+    yield "cost", f"per decision, median: {', '.join(costs)}"
+    yield "versions", ", ".join(map(" ".join, design.versions.items()))
+
+
+def _looks(result: GateResult) -> str:
+    """Return what was found at each look, the boundary there, and what stopping saved."""
+    looks = " | ".join(
+        f"at {look.episodes}: z {look.statistic:.2f}, boundary {look.boundary:.2f}"
+        for look in (result.looks if len(result.looks) <= _MOST_LOOKS else result.looks[-1:])
+    )
+    most, done = result.max_episodes or 0, result.learned.episodes
+    saved = f"; {100 * (most - done) / most:.0f} % of {most} saved" if done < most else ""
+    return f"{looks}{saved}"
+
+
+def _sizes_of_gap(result: GateResult) -> Iterator[tuple[str, str]]:
+    """Yield the gap in other units, and what a gate of this size could have found."""
+    oracle, learned, level = result.oracle, result.learned, result.level
+    common, by_return = learned.episodes, result.design.metric == "return"
+    if common > 1:
+        means = ", ".join(f"{arm_name(arm)} {arm.returns.mean():.4g}" for arm in result.arms)
+        gap = with_ends(return_gap(oracle, learned, level=level), ".4g")
+        # None where the oracle is not sure to add anything to chance.
+        share = by_return and fieller_return_interval(
+            oracle.returns[:common], learned.returns, result.chance.returns[:common], level=level
+        )
+        beyond = f", {with_ends(share)} of what oracle has beyond chance" if share else ""
+        yield "returns", f"mean: {means}; gap {gap}{beyond}"
+    if result.normalised_gap is not None and not by_return:
+        yield "share lost", f"{result.normalised_gap:.2f} of what oracle solves beyond chance"
+    if result.exploitation is not None and result.diagnosis is not None:
+        promised = f"{with_ends(result.exploitation)} of a score promised and not kept"
+        yield "exploitation", f"{promised}, {len(result.diagnosis.episodes)} episodes"
+    if by_return or result.stop != "fixed":
+        return
+    method, level = result.method, level_of_last_look(result)
+    drop = smallest_detectable_gap(
+        oracle.success_count,
+        oracle.episodes,
+        level=level,
+        learned_episodes=common,
+        method=method,
+    )
+    rate, total = oracle.success_rate, oracle.episodes
+    sure = detectable_gap(rate, common, oracle_episodes=total, method=method, level=level)
+    text = f"no drop from {reached(oracle, 'success')} could be flagged"
+    if drop is not None:
+        flagged = f"smallest drop this gate could flag from {reached(oracle, 'success')}"
+        found = "" if sure is None else f"; found 4 times in 5 from {found_drop(sure)}"
+        text = f"{flagged}: {found_drop(drop)}{found}"
+    yield "power", text
+
+
 # What every terminal shows; the others stand in the files, and where they are the cause.
 _MAIN = ("regret", "ranking", f"{WINDOW} steps", "coverage")
 _OF_CAUSE = {
@@ -233,18 +333,25 @@ def cause_of(diagnosis: Diagnosis) -> CardCause:
 
     The numbers of a model that is misread are not its own, and left to the files.
     """
-    name = diagnosis.named or "no cause named"
+    name, misreading = diagnosis.named or "no cause named", diagnosis.misreading
     causes = (diagnosis.cause, diagnosis.second)
     main = (*_MAIN, *chain.from_iterable(_OF_CAUSE.get(cause, ()) for cause in causes))
-    if diagnosis.misreading is not None and diagnosis.is_misread:
-        name, main = diagnosis.misreading.name, ()
-    text, advice = _sentences(diagnosis)
+    parts: list[Diagnosis | Misreading] = [diagnosis]
+    if misreading is not None:
+        # Both, where it is not shown that the misreading is what decides.
+        parts = [misreading] if diagnosis.is_misread else [diagnosis, misreading]
+    if misreading is not None and diagnosis.is_misread:
+        name, main = misreading.name, ()
+    source = f"{diagnosis.seconds:.1f} s"
+    if diagnosis.decisions:
+        asked = f"{diagnosis.decisions} decisions of {len(diagnosis.episodes)} episodes"
+        source = f"{asked}, {source}"
     return CardCause(
-        title=_TITLE,
+        title="Why the gap is there",
         name=name,
-        text=text,
-        advice=advice,
-        source=_source(diagnosis),
+        text=" ".join(part.summary for part in parts if part.summary),
+        advice=" ".join(part.recommendation for part in parts if part.recommendation),
+        source=source,
         measures=tuple(
             (measure.name, _numbers(measure), measure.text) for measure in diagnosis.measures
         ),
@@ -253,27 +360,8 @@ def cause_of(diagnosis: Diagnosis) -> CardCause:
     )
 
 
-def _sentences(diagnosis: Diagnosis) -> tuple[str, str]:
-    """Return what was found and what to do, of how a model is misread and else of the cause.
-
-    Of both, where it is not shown that the former is what decides.
-    """
-    said = [] if diagnosis.is_misread else [(diagnosis.summary, diagnosis.recommendation)]
-    if diagnosis.misreading is not None:
-        said.append((diagnosis.misreading.summary, diagnosis.misreading.recommendation))
-    summaries, advice = ([text for text in texts if text] for texts in zip(*said, strict=True))
-    return " ".join(summaries), " ".join(advice)
-
-
-def _source(diagnosis: Diagnosis) -> str:
-    seconds = f"{diagnosis.seconds:.1f} s"
-    if not diagnosis.decisions:
-        return seconds
-    return f"{diagnosis.decisions} decisions of {len(diagnosis.episodes)} episodes, {seconds}"
-
-
 def _numbers(measure: Measure) -> str:
     """Return a measure's estimate and interval; empty where it has none."""
-    if measure.estimate is None or measure.low is None or measure.high is None:
+    if measure.estimate is None:
         return ""
     return f"{measure.estimate:.2f} [{measure.low:.2f}, {measure.high:.2f}]"
