@@ -135,14 +135,9 @@ def rank_on_starts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """The value of the fixture `benchmark_runner`.
+    """The value of the fixture `benchmark_runner`: what a marker and the options ask for.
 
-    Attributes
-    ----------
-    criteria : Criteria
-        What is run, and what the gap is judged by, from the marker and the options.
-    measuring : Measuring
-        How the test measures; the gate is applied to each comparison after the test's body.
+    The gate is applied to each comparison after the test's body.
     """
 
     design: Design
@@ -154,8 +149,6 @@ class Benchmark:
 
     def compare(self, *, learned: Any, oracle: Any = None) -> GateResult:
         """Run the oracle, learned and chance arms on the same starts.
-
-        The marker judges the result once the test's body has ended.
 
         Parameters
         ----------

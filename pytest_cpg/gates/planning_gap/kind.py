@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -64,20 +63,13 @@ from pytest_cpg.stats.methods import METHODS
 from pytest_cpg.world_models import AA_MODEL
 
 _SMOKE_EPISODES = 2
-# Verdicts that something is to be done about.
-_DIAGNOSED = (Verdict.MODEL_BOTTLENECK, Verdict.PLANNER_BOTTLENECK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """One test's planning gap.
+    """One test's planning gap: ``design`` returns what all arms share, of the task when built.
 
-    Attributes
-    ----------
-    design : callable
-        Returns what all arms share, of the task once it is built.
-    diagnosed : str
-        As --cpg-diagnose.
+    ``diagnosed`` is as of --cpg-diagnose.
     """
 
     task: TaskChoice
@@ -93,7 +85,9 @@ class Spec:
         """Say whether a result is asked why it is as it is."""
         if result.is_smoke or result.is_aa or self.diagnosed == "never":
             return False
-        return self.diagnosed == "always" or result.verdict in _DIAGNOSED
+        # Of these something is to be done.
+        is_bad = result.verdict in (Verdict.MODEL_BOTTLENECK, Verdict.PLANNER_BOTTLENECK)
+        return self.diagnosed == "always" or is_bad
 
 
 def spec_of(asked: Asked) -> Spec:
@@ -106,14 +100,23 @@ def spec_of(asked: Asked) -> Spec:
     metric: Metric = values["metric"]
     if metric == "return":
         _check_returns(asked)
-    elif task.name.startswith("gym:") and task.name == values["task"]:
-        _check_goal(values)
-    margin = _margin(values["margin"], metric)
-    has_margin = margin is not None and metric == "success"
+    # Nothing tells when an episode of such an environment has succeeded.
+    elif task.name.startswith("gym:") and task.name == values["task"] and values["goal"] is None:
+        raise ValueError(
+            f'task {values["task"]!r} has no goal of its own. Write metric="return", goal=1 with '
+            f'the reward of a step that succeeds, or goal="return>=50" with the return of such an '
+            f"episode."
+        )
+    margin = values["margin"]
+    try:
+        if margin is not None:
+            margin = between(0, 1 if metric == "success" else float("inf"))(margin)
+    except ArgumentTypeError as error:
+        raise ValueError(f"margin: {error}") from None
     interval = interval_of(
         "auto" if metric == "return" else values["interval"],
         asked.family_size,
-        has_margin=has_margin,
+        has_margin=margin is not None and metric == "success",
     )
     stop: StopMode = "fixed" if metric == "return" else values["stop"]
     episodes = sizes_of(
@@ -125,16 +128,6 @@ def spec_of(asked: Asked) -> Spec:
     )
     if asked.is_smoke:
         stop, episodes = "fixed", _SMOKE_EPISODES
-    shared = partial(
-        Design,
-        planner=planner,
-        episodes=episodes,
-        seed=values["seed"],
-        starts=values["starts"],
-        level=values["confidence"],
-        metric=metric,
-        perturbation=values["perturbation"],
-    )
     criteria = Criteria(
         tolerance=values["tolerance"],
         min_oracle=values["min_oracle"],
@@ -148,49 +141,40 @@ def spec_of(asked: Asked) -> Spec:
     )
     return Spec(
         task=task,
-        design=lambda built: shared(task=built),
+        design=lambda built: Design(
+            task=built,
+            planner=planner,
+            episodes=episodes,
+            seed=values["seed"],
+            starts=values["starts"],
+            level=values["confidence"],
+            metric=metric,
+            perturbation=values["perturbation"],
+        ),
         criteria=criteria,
         diagnosed=asked.options["diagnose"],
     )
 
 
-def _margin(margin: Any, metric: Metric) -> float | None:
-    if margin is None:
-        return None
-    try:
-        return between(0, 1 if metric == "success" else float("inf"))(margin)
-    except ArgumentTypeError as error:
-        raise ValueError(f"margin: {error}") from None
-
-
-def _check_goal(values: Mapping[str, Any]) -> None:
-    """Refuse an environment that nothing tells when an episode of it has succeeded."""
-    if values["goal"] is None:
-        raise ValueError(
-            f'task {values["task"]!r} has no goal of its own. Write metric="return", goal=1 with '
-            f'the reward of a step that succeeds, or goal="return>=50" with the return of such an '
-            f"episode."
-        )
-
-
 def _check_returns(asked: Asked) -> None:
     """Refuse what a marker asks of returns in vain; what a session asks is for its other gates."""
-    in_marker = {
-        name: value for name, value in asked.values.items() if asked.sources[name] == "marker"
-    }
+    stop, interval = (
+        asked.values[name] if asked.sources[name] == "marker" else usual
+        for name, usual in (("stop", "fixed"), ("interval", "auto"))
+    )
     if "least_return" in (asked.values["goal"] or {}):
         raise ValueError(
             'goal= says which returns are a success, and metric="return" compares the returns '
             "themselves. Leave one of them out of this marker."
         )
-    if in_marker.get("stop", "fixed") != "fixed":
+    if stop != "fixed":
         raise ValueError(
-            f'stop={in_marker["stop"]!r} looks at successes early, and metric="return" has no such '
+            f'stop={stop!r} looks at successes early, and metric="return" has no such '
             f"rule. Leave stop= out of this marker."
         )
-    if in_marker.get("interval", "auto") != "auto":
+    if interval != "auto":
         raise ValueError(
-            f'interval={in_marker["interval"]!r} bounds success rates: metric="return" has its own '
+            f'interval={interval!r} bounds success rates: metric="return" has its own '
             f"interval (t, on paired differences). Leave interval= out of this marker."
         )
 
@@ -239,7 +223,10 @@ class PlanningGap:
     has_smoke_test = resumes = True
 
     labels = MappingProxyType(
-        {one.value: Severity(one.severity) for one in sorted(Verdict, key=lambda one: one.severity)}
+        {
+            verdict.value: Severity(verdict.severity)
+            for verdict in sorted(Verdict, key=lambda verdict: verdict.severity)
+        }
     )
     result = GateResult
     parse = staticmethod(spec_of)
@@ -346,14 +333,8 @@ class PlanningGap:
         """Run both arms again on some episodes, and keep all that was planned."""
         design = spec.planned(run.task(spec.task), model)
         if then is not None:
-            most = max(episodes) + 1
-            design = replace(
-                design,
-                seed=then.seed,
-                starts=then.design.starts,
-                metric=then.design.metric,
-                episodes=most,
-            )
+            starts, metric, count = then.design.starts, then.design.metric, max(episodes) + 1
+            design = replace(design, seed=then.seed, starts=starts, metric=metric, episodes=count)
         replayed = replay(
             design,
             oracle=run.given["oracle_dynamics"],

@@ -24,9 +24,8 @@ _MOST_EPISODES = 10_000
 def resolve_hint(result: GateResult) -> str:
     """Say what would resolve an INCONCLUSIVE gate."""
     option = "episodes" if result.stop == "fixed" else "max-episodes"
-    settled = settling(result)
+    settled, by_return = settling(result), result.design.metric == "return"
     if settled:
-        by_return = result.design.metric == "return"
         proof = "no margin is proven" if by_return else "no two rates are called alike"
         few = f"Below {FEWEST_EPISODES_TO_CALL_ALIKE} starts {proof}. "
         return (
@@ -40,13 +39,11 @@ def resolve_hint(result: GateResult) -> str:
             "from random actions."
         )
     if _is_equal(result):
-        equal, unit = (
-            ("rates", "0.1")
-            if result.design.metric == "success"
-            else ("mean returns", "5, in units of return")
-        )
+        equal, such = "rates", "0.1"
+        if by_return:
+            equal, such = "mean returns", "5, in units of return"
         return (
-            f"The {equal} are equal, so there is no gap to find; margin= (such as {unit}) asks for "
+            f"The {equal} are equal, so there is no gap to find; margin= (such as {such}) asks for "
             f"proof that the model loses less than that."
         )
     wanted = "prove the margin" if result.margin is not None else "tell them apart"
@@ -56,8 +53,7 @@ def resolve_hint(result: GateResult) -> str:
 def settling(result: GateResult) -> dict[str, int]:
     """Return the options that would resolve an INCONCLUSIVE gate at these rates; empty for none.
 
-    On new starts: whoever adds to the same ones until they tell the arms apart is told so by chance
-    more often than the level says.
+    On new starts: to add to the same ones until they tell the arms apart finds gaps by chance.
     """
     episodes = result.learned.episodes
     option = "episodes" if result.stop == "fixed" else "max_episodes"
@@ -134,11 +130,9 @@ def episodes_to_see(result: GateResult) -> int | None:
 
 def _episodes_needed(result: GateResult) -> int | None:
     """Return the episodes per arm at which what was observed would be enough."""
-    level, margin = result.interval.level, result.margin
     if result.design.metric == "return":
         return _starts_needed(result)
-    if margin is not None and result.gap >= margin:
-        margin = None
+    margin = result.margin if result.margin is not None and result.gap < result.margin else None
     # It hardly changes with the number of episodes.
     level = level_of_last_look(result)
     if result.method != "agresti-caffo":
@@ -158,10 +152,7 @@ def _episodes_needed(result: GateResult) -> int | None:
 
 
 def _episodes_to_bound_oracle(result: GateResult) -> int | None:
-    """Return the fewest episodes that show, at its rate, that the oracle solves more than a margin.
-
-    None where its rate does not; 0 where nothing hangs on it.
-    """
+    """Return the fewest episodes that show an oracle above a margin; 0 where none is asked."""
     oracle, margin = result.oracle, result.margin
     if margin is None or result.design.metric == "return" or result.gap >= margin:
         return 0
@@ -169,10 +160,7 @@ def _episodes_to_bound_oracle(result: GateResult) -> int | None:
 
 
 def _starts_needed(result: GateResult) -> int | None:
-    """Return at how many starts an interval of returns would be narrow enough.
-
-    As 1 / sqrt(n); what starts like none of these could hide of a margin goes as 1 / n.
-    """
+    """Return at how many starts an interval of returns would be narrow enough."""
     interval, margin = result.interval, result.margin
     goal, unseen = abs(interval.estimate), 0.0
     if margin is not None and interval.estimate < margin:
@@ -183,6 +171,6 @@ def _starts_needed(result: GateResult) -> int | None:
     if not goal:
         return None
     width = (interval.high - interval.low) / 2 * math.sqrt(result.learned.episodes)
-    # The goal is the sum of width over the root of n, and of unseen over n.
+    # The goal is the sum of width over the root of n, and of what is unseen over n.
     needed = ((width + math.sqrt(width**2 + 4 * unseen * goal)) / (2 * goal)) ** 2
     return math.ceil(needed) if needed <= _MOST_EPISODES else None

@@ -10,13 +10,17 @@ from pytest_cpg.stats import Verdict
 
 def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
     """Return what a result says to a test that accepts no verdict worse than this one."""
-    reason = failure_reason(result, accepts)
+    doubt = None
+    if not result.is_smoke:
+        doubt = f"judged by {result.evidence}" if result.is_weak else None
+        # What is wrong with stored arms says nothing of this verdict: they were run anew.
+        doubt = next((note for note in result.notes if note not in result.reuse), doubt)
     check = AA_CHECK if result.is_aa else ""
     return Ruling(
         label=result.label,
         severity=severity_of(result, accepts),
-        reason=reason,
-        doubt=doubt(result),
+        reason=failure_reason(result, accepts),
+        doubt=doubt,
         check=SMOKE_TEST if result.is_smoke else check,
     )
 
@@ -49,13 +53,10 @@ def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
         )
     if not result.is_aa and result.verdict.severity > max_verdict.severity:
         return f"the verdict is worse than {max_verdict}"
-    if Verdict.PLANNER_BOTTLENECK.severity > max_verdict.severity:
-        blind = blindness(result, max_verdict)
-        if blind is not None:
-            return blind
-    if result.faults:
-        return result.faults[0]
-    return None
+    blind = blindness(result, max_verdict)
+    if blind is not None and Verdict.PLANNER_BOTTLENECK.severity > max_verdict.severity:
+        return blind
+    return result.faults[0] if result.faults else None
 
 
 def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
@@ -76,14 +77,3 @@ def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
         f"random actions would have passed this gate, so it judges no model (chance "
         f"{reached(result.chance, metric)}, oracle {reached(result.oracle, metric)})"
     )
-
-
-def doubt(result: GateResult) -> str | None:
-    """Return the first reason not to trust a verdict that may pass; None where there is none."""
-    if result.is_smoke:
-        return None
-    # What is wrong with stored arms says nothing of this verdict: they were run anew.
-    for note in result.notes:
-        if note not in result.reuse:
-            return note
-    return f"judged by {result.evidence}" if result.is_weak else None

@@ -38,14 +38,12 @@ class SweepRow:
     ----------
     setting : str
         A perturbation's name, ``"none"``, or a number of steps.
-    success : mapping
-        Wilson interval of the success rate, by arm: ``"oracle"``, ``"learned"``, ``"chance"``, and
-        ``"rescored"`` where the model has a score of its own.
+    success, arms : mapping
+        Wilson interval of the success rate, and what was run, by arm: ``"oracle"``, ``"learned"``,
+        ``"chance"``, and ``"rescored"`` where the model has a score of its own. Rows of a sweep
+        over budgets share one run, of the longest budget there is.
     gap : Interval
         Of the oracle's minus the learned success rate, in [-1, 1].
-    arms : mapping
-        What was run, by arm, with its cost per decision and its `Arm.recovery`. Rows of a sweep
-        over budgets share one run, of the longest budget there is.
     """
 
     setting: str
@@ -60,14 +58,8 @@ class Sweep:
 
     ``sweep[setting]`` is a setting's row.
 
-    Attributes
-    ----------
-    over : "perturbation", "horizon" or "budget"
-        What is another in each row.
-    task, planner : str
-        The task's name, and the planner with all its settings but the horizon of a row.
-    perturbation : str
-        What goes wrong in all rows; empty for nothing.
+    ``over`` is "perturbation", "horizon" or "budget": what is another in each row. ``planner`` has
+    all settings but the horizon of a row, and ``perturbation`` is what goes wrong in all of them.
     """
 
     over: str
@@ -77,11 +69,10 @@ class Sweep:
     perturbation: str = ""
 
     def __getitem__(self, setting: object) -> SweepRow:
-        name = name_of(setting)
-        for row in self.rows:
-            if row.setting == name:
-                return row
-        raise KeyError(f"{name}; the sweep has {', '.join(row.setting for row in self.rows)}")
+        name, rows = _name_of(setting), {row.setting: row for row in self.rows}
+        if name not in rows:
+            raise KeyError(f"{name}; the sweep has {', '.join(rows)}")
+        return rows[name]
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -100,14 +91,9 @@ class Sweep:
     def effective_horizon(self, arm: str, *, tolerance: float = _TOLERANCE) -> int | None:
         """Return the smallest horizon of the sweep whose success rate is as good as the best.
 
-        Plans that look farther ahead gain no more than the tolerance over it. None where no episode
+        As good is what lies at most ``tolerance`` in [0, 1] below it. None where no episode
         succeeded. Raises ValueError when the sweep is not over horizons, or there is no such arm or
         tolerance.
-
-        Parameters
-        ----------
-        tolerance : float
-            How far below the best rate is as good, in [0, 1].
         """
         if self.over != "horizon":
             raise ValueError(
@@ -146,8 +132,11 @@ class Sweep:
         for row in self.rows:
             yield row.setting
             for name, arm in row.arms.items():
-                lead = f"  {name:8s}{_success(row.success[name], arm.episodes)}"
-                yield lead if is_one_run else f"{lead}{_recovered(arm):>9s}{_cost(arm)}"
+                rate = row.success[name]
+                count = f"{round(rate.estimate * arm.episodes)}/{arm.episodes}"
+                lead = f"  {name:8s}{count:>9s} {rate.estimate:5.2f} {ends(rate)}"
+                recovered = f"{arm.recovery.estimate:.2f}" if arm.recovery else ""
+                yield lead if is_one_run else f"{lead}{recovered:>9s}{_cost(arm)}"
             yield f"  {'gap':17s}{with_ends(row.gap, '+.2f')}"
         if is_one_run:
             yield f"{'':10s}{_COSTS}"
@@ -156,18 +145,8 @@ class Sweep:
         yield from self._conclusions()
 
 
-def name_of(setting: object) -> str:
-    """Return what a setting is called in its row."""
+def _name_of(setting: object) -> str:
     return "none" if setting is None else str(getattr(setting, "name", setting))
-
-
-def _success(rate: Interval, episodes: int) -> str:
-    count = f"{round(rate.estimate * episodes)}/{episodes}"
-    return f"{count:>9s} {rate.estimate:5.2f} {ends(rate)}"
-
-
-def _recovered(arm: Arm) -> str:
-    return "" if arm.recovery is None else f"{arm.recovery.estimate:.2f}"
 
 
 def _cost(arm: Arm) -> str:
@@ -186,11 +165,10 @@ def sweep_settings(
 ) -> Sweep:
     """Run the three arms under each setting, all episodes of the design, on the same starts.
 
-    Raises CpgError when there is nothing to sweep over, or a setting is impossible. Raises
-    WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
     ``settings`` are those of ``"perturbation"``, ``"horizon"`` and ``"budget"``, for one of them.
+    Raises CpgError when there are none, or an impossible one; otherwise as `measure_gap`.
     """
-    over, values = _asked(settings)
+    over, values = _chosen(settings)
     if design.metric == "return":
         raise CpgError(
             'a sweep tells success rates, and this gate is judged by metric="return". Write '
@@ -207,7 +185,7 @@ def sweep_settings(
     designs = _designs(design, over, values)
     if over == "horizon":
         _check_horizon(design, learned)
-    runs = {}
+    rows: list[SweepRow] = []
     for name, setting in designs.items():
         result = measure_gap(
             setting,
@@ -217,13 +195,11 @@ def sweep_settings(
             progress=progress and _named(progress, name),
             execution=execution,
         )
-        runs[name] = {arm.name: arm for arm in result.arms}
-    if over == "budget":
-        (arms,) = runs.values()
-        rows = [_row(design, criteria, str(steps), arms, steps) for steps in values]
-    else:
-        budget = int(design.task.budget)
-        rows = [_row(design, criteria, name, arms, budget) for name, arms in runs.items()]
+        arms = {arm.name: arm for arm in result.arms}
+        within = {name: int(design.task.budget)}
+        if over == "budget":
+            within = {str(steps): steps for steps in values}
+        rows += [_row(design, criteria, row, arms, steps) for row, steps in within.items()]
     perturbation = design.perturbation
     return Sweep(
         over=over,
@@ -234,45 +210,43 @@ def sweep_settings(
     )
 
 
-def _asked(settings: Mapping[str, Iterable[Any]]) -> tuple[str, list[Any]]:
+def _chosen(settings: Mapping[str, Iterable[Any]]) -> tuple[str, list[Any]]:
     """Return what is swept over and its settings, each once."""
-    listed = {over: _listed(over, values) for over, values in settings.items()}
-    chosen = {over: values for over, values in listed.items() if values}
+    chosen = {}
+    for over, values in settings.items():
+        if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
+            raise CpgError(
+                f"{over}: need a list of what is swept over, got {values!r}. Write "
+                f"sweep(learned=..., {over}s=[{values!r}])."
+            )
+        listed = list(values)
+        if listed:
+            chosen[over] = listed
     if len(chosen) != 1:
         raise CpgError(
             f"a sweep is over one thing, got {' and '.join(chosen) or 'nothing'}. Write "
             f'sweep(learned=..., perturbations=["none", "drop-next-5"]), or horizons= or budgets=.'
         )
-    ((over, settings_of_one),) = chosen.items()
+    ((over, values),) = chosen.items()
     try:
         if over == "perturbation":
-            settings_of_one = [parse_perturbation(setting) for setting in settings_of_one]
+            values = [parse_perturbation(setting) for setting in values]
     except ValueError as error:
         raise CpgError(f"perturbation: {error}") from None
-    names = [name_of(setting) for setting in settings_of_one]
+    names = [_name_of(setting) for setting in values]
     for name in names:
         if names.count(name) > 1:
             raise CpgError(f"the sweep has the {over} {name} twice. Leave one of them out.")
-    for setting in settings_of_one if over != "perturbation" else ():
+    for setting in values if over != "perturbation" else ():
         if isinstance(setting, bool) or not isinstance(setting, Integral) or setting < 1:
             raise CpgError(f"{over}: need a whole number of at least 1, got {setting!r}")
-    return over, settings_of_one
-
-
-def _listed(over: str, values: Any) -> list[Any]:
-    """Return the settings of one kind, of whatever they are given in."""
-    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
-        return list(values)
-    raise CpgError(
-        f"{over}: need a list of what is swept over, got {values!r}. Write "
-        f"sweep(learned=..., {over}s=[{values!r}])."
-    )
+    return over, values
 
 
 def _designs(design: Design, over: str, values: Sequence[Any]) -> dict[str, Design]:
     """Return what is to be run, by name: for budgets it is one run."""
     if over == "perturbation":
-        return {name_of(value): replace(design, perturbation=value) for value in values}
+        return {_name_of(value): replace(design, perturbation=value) for value in values}
     if over == "budget":
         longest, budget = max(values), int(design.task.budget)
         if has(design.task, LeastReturn):
@@ -287,13 +261,14 @@ def _designs(design: Design, over: str, values: Sequence[Any]) -> dict[str, Desi
             )
         return {f"budget {budget}": design}
     try:
-        planners = {
-            str(value): replaced("planner", design.planner, "horizon", int(value))
+        return {
+            str(value): replace(
+                design, planner=replaced("planner", design.planner, "horizon", int(value))
+            )
             for value in values
         }
     except ValueError as error:
         raise CpgError(str(error)) from None
-    return {name: replace(design, planner=planner) for name, planner in planners.items()}
 
 
 def _check_horizon(design: Design, learned: Any) -> None:

@@ -137,10 +137,9 @@ class Reading(NamedTuple):
         What fits better than what, with ``{fits}`` for how much better.
     mended : callable or None
         Makes the step of a model read this way from what it answers; None where nothing does.
-    as_is, read : float
-        Errors of the model as it is, and read this way, on steps that nothing was fitted on.
-    nothing : float
-        The error of an answer that says that nothing happens.
+    as_is, read, nothing : float
+        Errors of the model as it is, read this way, and of an answer that says that nothing
+        happens, on steps that nothing was fitted on.
     """
 
     name: str
@@ -198,12 +197,10 @@ def orders_of(size: int) -> Iterator[Way]:
         orders = [np.array(order) for order in permutations(range(size))]
     else:
         orders = [np.roll(same, shift) for shift in range(1, size)] + [same[::-1].copy()]
-        for first, second in combinations(range(size), 2):
-            swapped = same.copy()
-            swapped[[first, second]] = second, first
-            orders.append(swapped)
-    for order in orders[:_MOST_WAYS]:
-        yield Way(order, np.ones(size))
+        for pair in combinations(range(size), 2):
+            orders.append(same.copy())
+            orders[-1][list(pair)] = pair[::-1]
+    yield from (Way(order, np.ones(size)) for order in orders[:_MOST_WAYS])
 
 
 def scales_of(now: Way) -> Iterator[Way]:

@@ -33,14 +33,8 @@ Array: TypeAlias = npt.NDArray[Any]
 class Coverage:
     """Distances of states to the training data, as multiples of the threshold.
 
-    Attributes
-    ----------
-    trained : array [T]
-        Of training states to the rest of the data.
-    planned : array [P]
-        Of states that were visited or imagined.
-    episodes : array [P], int
-        Which episode each of these is from.
+    Those of training states to the rest of the data [T], and of states that were visited or
+    imagined in ``episodes`` [P].
     """
 
     trained: FloatArray
@@ -58,23 +52,18 @@ class Coverage:
         What lies farther than the last edge counts in the last bin.
         """
         edges = np.linspace(0, _WIDEST, _BINS + 1)
-        shares = (
+        trained, planned = (
             np.histogram(np.minimum(distances, _WIDEST), edges)[0] / max(1, len(distances))
             for distances in (self.trained, self.planned)
         )
-        trained, planned = shares
         return edges, trained, planned
 
 
 class TrainingStates:
     """The observations [T, O] that a model was trained on, ready to be asked for the nearest ones.
 
-    Attributes
-    ----------
-    centre, scale : array [O]
-        Mean and deviation of the observations; the latter 1 where none differs.
-    transitions : Transitions or None
-        What followed on them, where that is known.
+    ``centre`` and ``scale`` [O] are their mean and deviation, the latter 1 where none differs;
+    ``transitions`` what followed on them, where that is known.
     """
 
     def __init__(self, observations: FloatArray, transitions: Transitions | None = None) -> None:
@@ -83,7 +72,9 @@ class TrainingStates:
         places = np.linspace(0, len(observations) - 1, min(len(observations), MOST_ROWS))
         rows = places.round().astype(np.intp)
         rows_kept = observations[rows]
-        self.transitions = None if transitions is None else _rows_of(transitions, rows)
+        self.transitions = transitions and Transitions(
+            **{name: getattr(transitions, name)[rows] for name in _OF_TRANSITIONS}
+        )
         self.centre, deviations = rows_kept.mean(axis=0), rows_kept.std(axis=0)
         # What never changed in training is outside as soon as it does, in its own unit.
         self.scale = np.where(deviations > 0, deviations, 1.0)
@@ -149,14 +140,6 @@ def read_training_data(data: Any, *, size: int, action_size: int) -> TrainingSta
         counts = ", ".join(f"{len(rows)} {name}" for name, rows in flat.items())
         return f"training_data has {counts}: return as many of each"
     return TrainingStates(observations, Transitions(**dict[str, Any](flat)))
-
-
-def _rows_of(transitions: Transitions, rows: IntArray) -> Transitions:
-    return Transitions(
-        observations=transitions.observations[rows],
-        actions=transitions.actions[rows],
-        next_observations=transitions.next_observations[rows],
-    )
 
 
 def _parts_of(data: Any) -> dict[str, Array]:

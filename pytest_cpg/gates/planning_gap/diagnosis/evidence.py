@@ -31,14 +31,8 @@ class Headroom(NamedTuple):
 class Term:
     """What a model lacks: few numbers that remove most of its error on steps not fitted on.
 
-    Attributes
-    ----------
-    name : str
-        The constant that is wrong, in capitals.
-    claim, advice : str
-        What mends the error, and where to look.
-    left : float
-        Share of the error that is left.
+    ``name`` is the constant that is wrong, ``claim`` what mends the error, ``advice`` where to look
+    and ``left`` the share of the error that is left.
     """
 
     name: str
@@ -53,18 +47,15 @@ class OneStep:
 
     Attributes
     ----------
-    error : Interval or None
-        Of true steps where plans lead.
-    trained : Interval or None
-        Of the transitions of the training data that are nearest to these.
-    ratio : Interval or None
-        The first per second.
+    error, trained, ratio : Interval or None
+        Of true steps where plans lead, of the transitions of the training data that are nearest to
+        these, and the first per second.
     term : Term or None
         What the error consists of, if it has a simple form.
     right : float
         Share of the steps in which anything is done and happens that are right.
     lacks_transitions : bool
-        The other two would be known with transitions of the training data.
+        The other two errors would be known with transitions of the training data.
     """
 
     error: Interval | None
@@ -85,19 +76,15 @@ class Evidence:
 
     Attributes
     ----------
-    episodes : array [N], int
-        Which episode each decision is from.
-    lost : array [E], int
-        Episodes that the oracle solved and the learned model did not.
+    episodes, lost : array [N], array [E], int
+        Which episode each decision is from, and those that only the oracle solved.
     resumed : array [N, J, C, H]
         The score that the model is planned with, of what it predicts from the true state at the
         beginning of each window on, with a noise of 0. Infinite before it.
     drawn : array [N, C, H] or None
         The same of whole plans with the noise that the model draws; None for a deterministic one.
-    actual : array [N, C, H]
-        The task's score of what is true.
-    rescored : array [N, C, H] or None
-        The model's own score of what is true; None where it plans with the task's.
+    actual, rescored : array [N, C, H]
+        The task's score of what is true, and the model's own; None where it plans with the task's.
     observed : array [N, J, C, H] or None
         As `resumed`, by the task's score of what the model decodes; None where it decodes nothing
         or has no other score or reward.
@@ -107,8 +94,7 @@ class Evidence:
     is_idle : array [N, C, J] of bool
         Windows in which a plan does nothing.
     distances : array [N, 2, J] or None
-        How far chosen plans lead from the training data in a window, as multiples of the
-        threshold.
+        How far chosen plans lead from the training data, as multiples of the threshold.
     remaining : array [N], int
         Steps until the budget.
     memory : "none", "decoded" or "opaque"
@@ -116,7 +102,7 @@ class Evidence:
     coverage : Coverage or str
         Of the states that planners visit or imagine; a text says why it was not checked.
     one_step : OneStep or None
-        Errors of one step; None where answers cannot be compared with observations.
+        None where answers cannot be compared with observations.
     """
 
     episodes: IntArray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,27 +59,22 @@ class Measures:
     won : WonBack or None
         Of the regret where that is shown to be bad, else of what the ranking lacks; None where
         neither is.
-    window_error : Interval
+    window_error, bad_windows : Interval
         How far off the score is within a window that begins at a true state, as a multiple of what
-        plans change.
-    bad_windows : Interval
-        Share of windows that are off by more than the limit.
-    right_places : float
-        Share of windows of a decision in which three random plans of four are off by less than a
-        tenth of `WINDOW_ERROR`.
+        plans change, and the share of windows that are off by more than the limit.
+    other_error, right_places : float
+        The median error of the others; the share of windows of a decision in which three random
+        plans of four are off by less than a tenth of `WINDOW_ERROR`.
     inside_error, outside_error, inside_ratio : Interval
         The error of windows of chosen plans within the training data, of those outside of it, and
         the first per second, where that is shown to be above 0.
     outside : Interval
         Share of visited or imagined states that lie outside the training data.
-    response : Interval
-        How far apart random plans lead in the score as predicted, as a multiple of the truth.
-    blind : Interval
-        Share of decisions where that is below `MOST_BLIND` at every step of a plan.
+    response, blind : Interval
+        How far apart random plans lead in the score as predicted, as a multiple of the truth, and
+        the share of decisions where that is below `MOST_BLIND` at every step of a plan.
     memory_error : Interval
         As `window_error`, of what a memory decodes where it is not planned with.
-    one_step : OneStep or None
-        As of `Evidence`.
     lost_at : int or None
         First of the steps from which on plans are not shown to be ranked better than by chance.
     ranking_by_step, error_by_step : array [H]
@@ -118,6 +112,8 @@ def measures_of(evidence: Evidence) -> Measures:
     sizes = np.where(evidence.is_idle, np.nan, np.abs(window_errors(evidence)))
     along = taus(evidence, evidence.predicted)
     by_step = [over_episodes(per_episode(tau, episodes)) for tau in along.T]
+    ranked = [step for step, tau in enumerate(by_step, 1) if tau is not None and tau.low > 0]
+    lost_at = max(ranked, default=0) + 1
     regret = over_episodes(regrets(evidence, evidence.predicted)[rows])
     ranking = over_episodes(1 - confusion(evidence, evidence.predicted)[rows])
     loss = loss_of(regret, ranking)
@@ -129,7 +125,17 @@ def measures_of(evidence: Evidence) -> Measures:
     # Half of the plans may be right by chance: two moves may lead equally far from the goal.
     typical = upper_quartile(sizes[:, FIRST_RANDOM:])
     promised, kept = _promises(evidence)
-    coverage = evidence.coverage
+    coverage, by_task = evidence.coverage, by_the_task(evidence)
+    outside = memory_error = None
+    if isinstance(coverage, Coverage):
+        is_outside = coverage.is_outside.astype(float)
+        outside = over_episodes(per_episode(is_outside, coverage.episodes, by_mean=True))
+    if by_task is not None and evidence.memory != "none":
+        of_memory = np.abs(window_errors(by_task))[:, :, 0]
+        memory_error = over_episodes(per_episode(of_memory, episodes))
+    with np.errstate(invalid="ignore"):
+        off = np.abs(evidence.expected[:, ORACLE] - evidence.kept[:, ORACLE])
+    off = ratio(np.where(np.isfinite(off), off, np.nan), _spread(evidence.kept))
     return Measures(
         regret=regret,
         ranking=ranking,
@@ -139,20 +145,16 @@ def measures_of(evidence: Evidence) -> Measures:
         other_error=float(median(np.where(sizes > limit, np.nan, sizes))),
         right_places=float(mean(_marked(typical < WINDOW_ERROR / CONTRAST, typical))),
         **_by_distance(sizes[:, CHOSEN], evidence),
-        outside=over_episodes(
-            per_episode(coverage.is_outside.astype(float), coverage.episodes, by_mean=True)
-        )
-        if isinstance(coverage, Coverage)
-        else None,
+        outside=outside,
         response=over_episodes(per_episode(responses, episodes)),
         blind=over_episodes(
             per_episode(_marked(responses < MOST_BLIND, responses), episodes, by_mean=True)
         ),
-        memory_error=_memory_error(evidence),
+        memory_error=memory_error,
         one_step=evidence.one_step,
-        lost_at=_lost_at(by_step),
+        lost_at=lost_at if lost_at <= len(by_step) else None,
         ranking_by_step=mean(along, axis=0),
-        error_by_step=_error_by_step(evidence),
+        error_by_step=median(off, axis=0),
         promised=promised,
         kept=kept,
     )
@@ -167,47 +169,19 @@ def by_the_task(evidence: Evidence) -> Evidence | None:
     )
 
 
-def _lost_at(by_step: Sequence[Interval | None]) -> int | None:
-    """Return the step behind the last one whose interval lies above 0, if there is one."""
-    above = [step for step, tau in enumerate(by_step, 1) if tau is not None and tau.low > 0]
-    last = max(above, default=0)
-    return last + 1 if last < len(by_step) else None
-
-
 def _promises(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
-    """Return promised and kept scores [N] of what the learned arm's planner chose.
-
-    Both are the model's own where it has one.
-    """
-    scores_of_model = evidence.predicted[:, LEARNED], evidence.kept[:, LEARNED]
+    """Return promised and kept scores [N] of what the learned arm's planner chose."""
+    promised, kept = evidence.predicted[:, LEARNED], evidence.kept[:, LEARNED]
     if evidence.objective == "best":
-        at = scores_of_model[0].argmin(axis=1)[:, None]
-        promised, kept = (
-            np.take_along_axis(scores, at, axis=1)[:, 0] for scores in scores_of_model
-        )
-        return promised, kept
-    promised, kept = (of_plans(scores[:, None], evidence)[:, 0] for scores in scores_of_model)
-    return promised, kept
+        at = promised.argmin(axis=1)[:, None]
+        return np.take_along_axis(promised, at, 1)[:, 0], np.take_along_axis(kept, at, 1)[:, 0]
+    return of_plans(promised[:, None], evidence)[:, 0], of_plans(kept[:, None], evidence)[:, 0]
 
 
 def _spread(scores: FloatArray) -> FloatArray:
     """Return how far random plans lie apart in scores [N, C, H] after each step [N, H]."""
     random = scores[:, FIRST_RANDOM:]
     return without_nan(np.nanstd, np.where(np.isfinite(random), random, np.nan), 1)
-
-
-def _error_by_step(evidence: Evidence) -> FloatArray:
-    with np.errstate(invalid="ignore"):
-        off = np.abs(evidence.expected[:, ORACLE] - evidence.kept[:, ORACLE])
-    return median(ratio(np.where(np.isfinite(off), off, np.nan), _spread(evidence.kept)), axis=0)
-
-
-def _memory_error(evidence: Evidence) -> Interval | None:
-    by_task = by_the_task(evidence)
-    if by_task is None or evidence.memory == "none":
-        return None
-    sizes = np.abs(window_errors(by_task))[:, :, 0]
-    return over_episodes(per_episode(sizes, evidence.episodes))
 
 
 def _by_distance(sizes: FloatArray, evidence: Evidence) -> dict[str, Interval | None]:
@@ -221,13 +195,13 @@ def _by_distance(sizes: FloatArray, evidence: Evidence) -> dict[str, Interval | 
     )
     both = np.isfinite(inside) & np.isfinite(outside)
     beyond = over_episodes(np.where(both, outside, np.nan))
-    is_off = beyond is not None and beyond.low > 0
+    quotient = None
+    if beyond is not None and beyond.low > 0:
+        quotient = fieller_interval(inside[both], outside[both], level=LEVEL)
     return {
         "inside_error": over_episodes(inside),
         "outside_error": over_episodes(outside),
-        "inside_ratio": fieller_interval(inside[both], outside[both], level=LEVEL)
-        if is_off
-        else None,
+        "inside_ratio": quotient,
     }
 
 

@@ -52,16 +52,8 @@ _STILL = 1e-6
 class Steps(NamedTuple):
     """True steps, and what a model answers.
 
-    Shapes: ``N`` states, ``J`` actions tried in each.
-
-    Attributes
-    ----------
-    begun : array [N, O]
-    actions : array [N, J, A]
-    after, answers : array [N, J, O]
-        Where each leads, and where the model says it does.
-    idle : array [N, O]
-        What the model answers to the idle action.
+    From observations ``begun`` [N, O], ``actions`` [N, J, A] lead to ``after`` [N, J, O], and by
+    the model to ``answers``; ``idle`` [N, O] is what it answers to the idle action.
     """
 
     begun: FloatArray
@@ -105,33 +97,27 @@ def one_step_of(
         # Outside of its data a network is wrong in any way.
         inside = np.flatnonzero(trained.distances(wide.begun) <= 1)
         wide = wide.take(inside) if len(inside) >= 2 * _FEWEST else wide
-    one_step = OneStep(
+    learnt = ratio = None
+    lacks_transitions = transitions is None and model.takes_observations
+    if transitions is not None and model.takes_observations:
+        near = per_episode(_errors_beside(model, lead, transitions), episodes)
+        learnt = over_episodes(near)
+        if learnt is not None and learnt.low > 0:
+            ratio = fieller_interval(per_episode(errors, episodes), near, level=LEVEL)
+    return OneStep(
         error=over_episodes(per_episode(errors, episodes)),
+        trained=learnt,
+        ratio=ratio,
         term=term_of(wide),
         right=right_share(lead, design.task.actions.idle),
-        lacks_transitions=transitions is None and model.takes_observations,
-    )
-    if transitions is None or not model.takes_observations:
-        return one_step
-    near = per_episode(_errors_beside(model, lead, transitions), episodes)
-    learnt = over_episodes(near)
-    is_off = learnt is not None and learnt.low > 0
-    return replace(
-        one_step,
-        trained=learnt,
-        ratio=fieller_interval(per_episode(errors, episodes), near, level=LEVEL)
-        if is_off
-        else None,
+        lacks_transitions=lacks_transitions,
     )
 
 
 def _steps_of(
     design: Design, learned: BoundModel, decisions: Decisions
 ) -> tuple[Steps, IntArray, AskedModel | None]:
-    """Return steps from decisions, which of these they are from, and how the model is asked.
-
-    Steps from where truth or answer are no numbers are left out.
-    """
+    """Return steps where all are numbers, which decisions they are from, and the model asked."""
     task, states = design.task, decisions.states
     begun = np.asarray(task.observe(states), dtype=np.float64)
     actions = actions_to_try(task, decisions.streams(design.seed, Purpose.ACTIONS))
@@ -175,8 +161,8 @@ def _errors(predicted: FloatArray, true: FloatArray, unit: FloatArray) -> FloatA
 def right_share(steps: Steps, idle: FloatArray) -> float:
     """Return the share of steps that are right, of those in which anything is done and happens.
 
-    A network is nowhere that right. A model without walls is, where there are none. Of actions that
-    are right everywhere nothing is counted: where others are wrong is no place.
+    A network is nowhere that right; a model without walls is, where there are none. Actions that
+    are right everywhere do not count.
     """
     begun, errors = steps.begun[:, None], _errors(steps.answers, steps.after, steps.unit)
     happens = ((steps.after != begun) | (steps.answers != begun)).any(axis=-1)
@@ -219,8 +205,7 @@ def term_of(steps: Steps) -> Term | None:
 def terms_of(steps: Steps) -> list[Term]:
     """Return what terms leave of an error, those of the fewest numbers first.
 
-    They are fitted by least squares in one half of the states and checked in the other half, which
-    lies on the other side: what was not learned differs from place to place, and a constant is one.
+    They are fitted by least squares in the states of one side and checked in those of the other.
     """
     begun = np.broadcast_to(steps.begun[:, None], steps.after.shape)
     ones, unit = np.ones((*begun.shape[:2], 1)), steps.unit

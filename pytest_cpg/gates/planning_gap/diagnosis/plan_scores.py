@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -45,41 +45,34 @@ def evidence_of(
     """Return what the models ``"learned"`` and ``"oracle"`` answer at these decisions.
 
     ``"rescored"`` is the first one's witness, and ``"afresh"`` that without memory, where it has
-    one; ``trained`` are the observations of the training
-    data, or why they are not known; ``lost`` episodes are those of the learned model alone;
-    ``progress`` is told how many decisions are done.
+    one; ``trained`` are the observations of the training data, or why they are not known; ``lost``
+    episodes are those of the learned model alone; ``progress`` is told how many are done.
     """
     answers = []
     for rows in _parts(design, decisions, bound["learned"].noise_size):
         answers.append(PlanScores(design, bound, decisions.take(rows)).answers(trained))
         progress(int(rows[-1]) + 1)
-    parts: dict[str, Any] = {
-        name: np.concatenate([part.found[name] for part in answers]) for name in answers[0].found
-    }
-    if not isinstance(trained, str):
-        imagined = np.concatenate([part.imagined for part in answers])
-        # Only then are latents observations.
-        is_observed = bound["learned"].swapped == ("dynamics",)
-        coverage = _coverage(design.task, decisions, trained, imagined if is_observed else None)
-    missing: dict[str, Any] = dict.fromkeys(
-        ("drawn", "rescored", "observed", "afresh", "distances")
-    )
+    unknown = ("drawn", "rescored", "observed", "afresh", "distances")
+    parts: dict[str, Any] = dict.fromkeys(unknown)
+    parts |= {name: np.concatenate([part[name] for part in answers]) for name in answers[0]}
+    imagined, learned = parts.pop("imagined"), bound["learned"]
+    # Only then are latents observations.
+    is_observed = learned.swapped == ("dynamics",)
+    memory: Memory = "none"
+    if learned.update is not None:
+        memory = "opaque" if learned.observe is None else "decoded"
     return Evidence(
-        **{**missing, **parts},
+        **parts,
         objective=objective_of(design.planner),
         remaining=design.task.budget - decisions.at,
-        memory=_memory(bound["learned"]),
+        memory=memory,
         episodes=decisions.episodes,
         lost=np.array(lost, dtype=np.intp),
-        coverage=trained if isinstance(trained, str) else coverage,
-        one_step=one_step_of(design, bound["learned"], decisions, trained=trained),
+        coverage=trained
+        if isinstance(trained, str)
+        else _coverage(design.task, decisions, trained, imagined if is_observed else None),
+        one_step=one_step_of(design, learned, decisions, trained=trained),
     )
-
-
-def _memory(learned: BoundModel) -> Memory:
-    if learned.update is None:
-        return "none"
-    return "opaque" if learned.observe is None else "decoded"
 
 
 def _parts(design: Design, decisions: Decisions, noise_size: int) -> list[IntArray]:
@@ -102,13 +95,6 @@ def _coverage(
     return trained.coverage(np.concatenate(planned), np.concatenate(episodes))
 
 
-class _Answers(NamedTuple):
-    """Some fields of `Evidence`, and the imagined latents of the learned arm's plans [N, H, Z]."""
-
-    found: Mapping[str, FloatArray]
-    imagined: FloatArray
-
-
 class PlanScores:
     """What is asked of the model and of the truth at some decisions, all at once."""
 
@@ -122,8 +108,8 @@ class PlanScores:
         self._witness = self._ask("rescored")
         self._afresh = self._ask("afresh") if "afresh" in bound else None
 
-    def answers(self, trained: TrainingStates | str) -> _Answers:
-        """Ask."""
+    def answers(self, trained: TrainingStates | str) -> dict[str, FloatArray]:
+        """Return some fields of `Evidence`, and the learned arm's ``"imagined"`` [N, H, Z]."""
         model, plans = self._bound["learned"], self._candidates()
         followed = self._rolled(
             self._witness,
@@ -168,13 +154,10 @@ class PlanScores:
         if not isinstance(trained, str):
             scores_by_name["distances"] = self._distances(trained, truth[:, CHOSEN])
         # A view would keep all of them.
-        return _Answers(scores_by_name, imagined[:, LEARNED].copy())
+        return scores_by_name | {"imagined": imagined[:, LEARNED].copy()}
 
     def _resumed(self, truth: FloatArray, plans: FloatArray) -> Iterator[FloatArray]:
-        """Yield what is left of plans [N, C, H', Z], resumed from the truth; nan where it is lost.
-
-        ``known`` [N, C, H, Z] is what the model makes of the truth.
-        """
+        """Yield what is left of plans [N, C, H', Z], resumed from the truth; nan where lost."""
         for done in range(WINDOW, plans.shape[2], WINDOW):
             begun = truth[:, :, done - 1]
             is_known = _are_numbers(begun)[..., None]

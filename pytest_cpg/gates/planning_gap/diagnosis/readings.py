@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from itertools import permutations, product
+from itertools import chain, permutations, product
 
 import numpy as np
 
@@ -63,13 +63,7 @@ _TRIED, _BETTER = 16, 0.8
 
 
 class Readings:
-    """Readings of what a model answers to true steps.
-
-    Attributes
-    ----------
-    answers : array [N, J, O]
-        What it answers as it is asked.
-    """
+    """Readings of what a model answers to true steps: ``answers`` [N, J, O] as it is asked."""
 
     def __init__(self, steps: TrueSteps, asked: AskedModel) -> None:
         self._steps, self._asked = steps, asked
@@ -81,9 +75,9 @@ class Readings:
         """Yield readings, simple ones first; the first two have no fitted numbers."""
         takes = self._asked.takes_observations
         yield [*(self._of_change() if takes else ()), self._of_order(), *self._of_time()]
-        yield self._of_actions()
+        yield chain(self._of_all_actions(), self._of_linear(signs_only=True))
         yield [*self._of_scale(), *([self._of_scaled_change()] if takes else ())]
-        yield self._of_scaled_actions()
+        yield self._of_linear(signs_only=False)
         if takes:
             yield self._of_columns()
             yield self._of_normalised()
@@ -181,26 +175,10 @@ class Readings:
         errors = (error(x[steps.checked], y[steps.checked], steps.change) for x, y in pairs)
         return Reading.of(convention, errors, count=count, period=steps.period)
 
-    def _of_actions(self) -> Iterator[Reading]:
-        """Yield readings with actions in another order or with another sign."""
-        if self._steps.is_complete:
-            yield from self._of_all_actions()
-        mixing = self._mixing()
-        if mixing is not None:
-            yield from self._of_linear(np.sign(mixing[1]), mixing[0])
-
-    def _of_scaled_actions(self) -> Iterator[Reading]:
-        mixing = self._mixing()
-        if mixing is not None:
-            yield from self._of_linear(mixing[1], mixing[0])
-
     def _asking(
         self, convention: Convention, actions: str, instead: Callable[[FloatArray], FloatArray]
     ) -> Iterator[Reading]:
-        """Yield readings with other actions [..., A], by where steps lead and by what actions do.
-
-        A model may be wrong about the rest as well.
-        """
+        """Yield readings with other actions [..., A], by where steps lead and by what they do."""
         steps = self._steps
 
         def mended(model: Step) -> Step:
@@ -222,6 +200,8 @@ class Readings:
 
     def _of_all_actions(self) -> Iterator[Reading]:
         """Yield readings with those of a few actions that do what another one should."""
+        if not self._steps.is_complete:
+            return
         steps, every = self._steps, range(self._steps.actions.shape[1])
         model, true = (centred(values)[steps.fitted] for values in (self.answers, steps.after))
         order = _assigned(
@@ -250,9 +230,13 @@ class Readings:
                     return
         yield from self._asking(ACTION_ORDER, f"actions[{indices(order)}[number of a]]", instead)
 
-    def _of_linear(self, scale: FloatArray, order: IntArray) -> Iterator[Reading]:
-        """Yield readings with the numbers of actions in this order and then scaled."""
-        idle = self._steps.idle
+    def _of_linear(self, *, signs_only: bool) -> Iterator[Reading]:
+        """Yield readings with the numbers of actions in another order and then scaled."""
+        idle, mixing = self._steps.idle, self._mixing()
+        if mixing is None:
+            return
+        order, scale = mixing
+        scale = np.sign(scale) if signs_only else scale
         if (scale == 1).all() and (order == np.arange(len(order))).all():
             return
         convention, code = _as_code(scale, order)
@@ -283,7 +267,12 @@ class Readings:
         mixing = _trimmed(inputs[is_finite], should.reshape(-1)[is_finite])
         mixing = mixing.reshape(size, size) * half[:, None] / half
         order = np.abs(mixing).argmax(axis=1)
-        scale = np.array([_rounded(value) for value in mixing[np.arange(size), order]])
+        scale = np.array(
+            [
+                math.copysign(1.0, value) if abs(abs(value) - 1) < _SAME else float(f"{value:.3g}")
+                for value in mixing[np.arange(size), order]
+            ]
+        )
         if len(set(order.tolist())) < size or (scale == 0).any():
             return None
         return order, scale
@@ -361,8 +350,8 @@ def _assigned(cost: FloatArray) -> IntArray:
 def _trimmed(inputs: FloatArray, wanted: FloatArray) -> FloatArray:
     """Return the weights of inputs [N, I] that come nearest to what is wanted in half of the rows.
 
-    Least trimmed squares, by the steps of Rousseeuw and Van Driessen (Data Mining and Knowledge
-    Discovery 12:29-45, 2006): a wall that the model lacks is no reason for another weight.
+    Least trimmed squares (Rousseeuw and Van Driessen, Data Mining and Knowledge Discovery 12:29-45,
+    2006): a wall that the model lacks is no reason for another weight.
     """
     # What nothing acts on fits any weights.
     says = (np.abs(np.column_stack([inputs, wanted])) > _NOTHING).any(axis=1)
@@ -387,7 +376,3 @@ def _as_code(scale: FloatArray, order: IntArray) -> tuple[Convention, str]:
         return ACTION_SIGN, f"{vector(scale)} * {what}"
     factor = f"{scale[0]:g}" if (scale == scale[0]).all() else vector(scale)
     return ACTION_SCALE, f"{factor} * {what}"
-
-
-def _rounded(value: float) -> float:
-    return math.copysign(1.0, value) if abs(abs(value) - 1) < _SAME else float(f"{value:.3g}")

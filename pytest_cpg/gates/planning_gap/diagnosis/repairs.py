@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ MOST = 0.5
 WINDOW_ERROR = 0.25
 # Errors beyond which places are answered by the truth: as few of them as win back most.
 _LIMITS = (WINDOW_ERROR, 0.5, 1.0, 2.0, 4.0)
-# Repairs that are tried together; what promises most is among the worst places.
+# Repairs that are tried together; what promises most is among the worst places, and not their pair.
 _PAIRS = (
     ("noise", "promises"),
     ("noise", "places"),
@@ -37,57 +38,38 @@ _PAIRS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Repair:
-    """What of a model is replaced by the truth.
+def mended(
+    evidence: Evidence,
+    *,
+    places: BoolArray | None = None,
+    restarts: bool = False,
+    noise: bool = False,
+) -> FloatArray:
+    """Return the scores [N, C, H] that plans would be chosen by after a repair.
 
-    Attributes
-    ----------
-    places : array [N, C, J] of bool, or None
-        Windows that the truth answers. The model goes on from the true state behind them.
-    restarts : bool
-        The model goes on from the true state at the beginning of every window.
-    noise : bool
-        No noise is drawn.
+    The truth answers windows in ``places`` [N, C, J], and the model goes on from the true state
+    behind them; with ``restarts`` it does at the beginning of every window; with ``noise`` none is
+    drawn.
     """
-
-    places: BoolArray | None = None
-    restarts: bool = False
-    noise: bool = False
-
-    def __or__(self, other: Repair) -> Repair:
-        """Return both repairs together."""
-        places = self.places if other.places is None else other.places
-        if self.places is not None and other.places is not None:
-            places = self.places | other.places
-        return Repair(
-            places=places,
-            restarts=self.restarts or other.restarts,
-            noise=self.noise or other.noise,
-        )
-
-
-def mended(evidence: Evidence, repair: Repair) -> FloatArray:
-    """Return the scores [N, C, H] that plans would be chosen by after a repair."""
     scores = np.empty(evidence.kept.shape)
     # The window from whose true beginning the model goes on.
     resumed = np.zeros(scores.shape[:2], dtype=np.intp)
     for window in range(evidence.resumed.shape[1]):
         span = slice(window * WINDOW, (window + 1) * WINDOW)
-        if repair.restarts:
+        if restarts:
             resumed = np.full_like(resumed, window)
         from_there = np.moveaxis(evidence.resumed[..., span], 1, 3)
         answer = np.take_along_axis(from_there, resumed[:, :, None, None], axis=3)[..., 0]
-        if repair.places is not None:
-            is_true = repair.places[:, :, window]
+        if places is not None:
+            is_true = places[:, :, window]
             answer = np.where(is_true[..., None], evidence.kept[..., span], answer)
             resumed = np.where(is_true, window + 1, resumed)
         scores[..., span] = answer
-    if evidence.drawn is None or repair.noise:
+    if evidence.drawn is None or noise:
         return scores
     with np.errstate(invalid="ignore"):
-        noise = evidence.drawn - evidence.expected
-    return scores + np.where(np.isfinite(noise), noise, 0.0)
+        drawn = evidence.drawn - evidence.expected
+    return scores + np.where(np.isfinite(drawn), drawn, 0.0)
 
 
 def window_errors(evidence: Evidence) -> FloatArray:
@@ -97,10 +79,15 @@ def window_errors(evidence: Evidence) -> FloatArray:
     the score by then, per window up to it. They are nan where there is nothing to be off in: past
     the budget, and where plans change next to nothing and the model knows it.
     """
-    changes, least = _changes(evidence)
-    least = least[:, None]
+    numbers = np.arange(evidence.resumed.shape[1])
+    last = np.minimum((numbers + 1) * WINDOW, evidence.kept.shape[2]) - 1
+    ends = evidence.kept[:, FIRST_RANDOM:, last]
+    ends = np.where(np.isfinite(ends).all(axis=1, keepdims=True), ends, 0.0)
+    # What random plans change: a plan has had so many windows to come that far.
+    changes = np.asarray(ends.std(axis=1) / (numbers + 1))
+    least = (_ROUNDING * np.abs(ends).max(axis=1))[:, None]
     errors = np.empty((*evidence.kept.shape[:2], changes.shape[1]))
-    for window in range(changes.shape[1]):
+    for window in numbers:
         span = slice(window * WINDOW, (window + 1) * WINDOW)
         with np.errstate(invalid="ignore"):
             off = evidence.resumed[:, window, :, span] - evidence.kept[..., span]
@@ -108,24 +95,12 @@ def window_errors(evidence: Evidence) -> FloatArray:
         off = np.where(np.isnan(off), 0.0, off)
         most = np.abs(off).argmax(axis=2)[..., None]
         errors[..., window] = np.take_along_axis(off, most, axis=2)[..., 0]
-    begins = WINDOW * np.arange(changes.shape[1])
-    is_asked = begins < evidence.remaining[:, None]
+    is_asked = WINDOW * numbers < evidence.remaining[:, None]
     is_flat = (changes[:, None] <= least) & (np.abs(errors) <= least)
     units = np.maximum(changes[:, None], least)
     sizes = np.full(errors.shape, np.nan)
     np.divide(errors, units, out=sizes, where=is_asked[:, None] & ~is_flat & (units > 0))
     return sizes
-
-
-def _changes(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
-    """Return what random plans change in the score per window, and what is rounding, [N, J]."""
-    windows = evidence.resumed.shape[1]
-    last = np.minimum((np.arange(windows) + 1) * WINDOW, evidence.kept.shape[2]) - 1
-    ends = evidence.kept[:, FIRST_RANDOM:, last]
-    ends = np.where(np.isfinite(ends).all(axis=1, keepdims=True), ends, 0.0)
-    # A plan has had so many windows to come that far.
-    changes = np.asarray(ends.std(axis=1) / (np.arange(windows) + 1))
-    return changes, _ROUNDING * np.abs(ends).max(axis=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,21 +136,21 @@ def won_back(evidence: Evidence, loss: Loss) -> WonBack:
     errors = window_errors(evidence)
     # From most truth to least, up to the first that fails: tests in a fixed order need no
     # correction for their number (Maurer, Hothorn and Lehmacher 1995).
-    tried = [Repair(places=np.abs(errors) > limit) for limit in _LIMITS]
-    wins_most = (saved(mended(evidence, places)).low > MOST for places in tried)
+    tried = [np.abs(errors) > limit for limit in _LIMITS]
+    wins_most = (saved(mended(evidence, places=places)).low > MOST for places in tried)
     last = max(0, sum(1 for _ in takewhile(bool, wins_most)) - 1)
     limit, places = _LIMITS[last], tried[last]
-    repairs = {
-        "noise": Repair(noise=True),
-        "promises": Repair(places=errors < -_LIMITS[-1]),
-        "places": places,
-        "restarts": Repair(restarts=True),
+    repairs: dict[str, dict[str, Any]] = {
+        "noise": {"noise": True},
+        "promises": {"places": errors < -_LIMITS[-1]},
+        "places": {"places": places},
+        "restarts": {"restarts": True},
     }
-    scores = {name: mended(evidence, repair) for name, repair in repairs.items()}
+    scores = {name: mended(evidence, **repair) for name, repair in repairs.items()}
     shares = {name: saved(repaired) for name, repaired in scores.items()}
 
     def are_needed(pair: tuple[str, ...]) -> bool:
-        both = mended(evidence, repairs[pair[0]] | repairs[pair[1]])
+        both = mended(evidence, **repairs[pair[0]], **repairs[pair[1]])
         adds = (saved(both, loss(evidence, scores[name])).low > 0 for name in pair)
         return saved(both).low > MOST and all(adds)
 

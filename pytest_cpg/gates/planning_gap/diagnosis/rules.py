@@ -38,20 +38,19 @@ def causes_of(
 ) -> tuple[Cause, ...]:
     """Return the cause of a model's gap; two where both have to be mended, none where in doubt.
 
-    Parameters
-    ----------
-    scoring_share : Interval or None
-        Share of the gap that is lost with the true dynamics and the model's rating; None where
-        that was not run, or bounds nothing.
-    by_task : Measures or None
-        The same if the task's score rated what a model with another decodes.
+    ``scoring_share`` is the share of the gap that is lost with the true dynamics and the model's
+    rating, ``by_task`` what the task's score shows of what a model with another decodes.
     """
+    shares = {} if measures.won is None else measures.won.shares
     # Rewards need not prefer what the task's score prefers, and may lead to the goal all the same.
     is_harmless = scoring_share is not None and not is_above(scoring_share, 0)
     # Among a few plans, what else is wrong can hide it.
-    is_misled = measures.won is not None and is_below(measures.won.shares["dynamics"], MOST)
+    is_misled = is_below(shares.get("dynamics"), MOST)
     # What is rated is what the memory holds: that has to be right first.
-    is_right = is_below(measures.memory_error, WINDOW_ERROR) or _misleads_afresh(measures)
+    misleads_afresh = is_below(shares.get("afresh"), MOST)
+    is_right = is_below(measures.memory_error, WINDOW_ERROR) or (
+        misleads_afresh and is_above(shares.get("afresh, by task"), MOST)
+    )
     is_in_doubt = memory == "opaque" or (memory == "decoded" and not is_right)
     is_at_fault = is_above(scoring_share, MOST) or (is_misled and not is_harmless)
     if is_at_fault and not is_in_doubt:
@@ -60,23 +59,14 @@ def causes_of(
     return _of_dynamics(measures)
 
 
-def _misleads_afresh(measures: Measures) -> bool:
-    """Say whether a score misleads where nothing is remembered, and what it rates is right."""
-    shares = {} if measures.won is None else measures.won.shares
-    by_model, by_task = shares.get("afresh"), shares.get("afresh, by task")
-    return is_below(by_model, MOST) and is_above(by_task, MOST)
-
-
 def has_headroom(headroom: Headroom | None, oracle_high: float) -> bool:
-    """Say whether four times the search solves more of the failed starts than the oracle does.
-
-    Starts that were failed are no easier than others, so that a search that is no better solves
-    at most the oracle's rate of them: an exact binomial test against that rate's upper end.
-    """
+    """Say whether four times the search solves more of the failed starts than the oracle does."""
     if headroom is None or not headroom.solved:
         return False
     from scipy.special import bdtrc
 
+    # Failed starts are no easier than others: a search that is no better solves at most the
+    # oracle's rate of them, by an exact binomial test against that rate's upper end.
     return float(bdtrc(headroom.solved - 1, headroom.tried, oracle_high)) <= ALPHA
 
 
@@ -95,10 +85,14 @@ def _of_dynamics(measures: Measures) -> tuple[Cause, ...]:
     won = measures.won
     if won is None:
         return ()
+    # Steps that are wrong do not compound: they are wrong. With the truth in all of these, restarts
+    # win back more only by what grows in the others.
+    is_growth = won.shares["restarts"].low > won.shares["places"].high
+    grows = is_growth or is_below(measures.window_error, WINDOW_ERROR)
     causes = {
         "noise": Cause.NOISE,
         "places": _of_places(measures, won),
-        "restarts": _of_restarts(measures, won),
+        "restarts": Cause.COMPOUNDING_ERROR if grows else None,
     }
     for name, cause in causes.items():
         if cause is not None and is_above(won.shares[name], MOST):
@@ -115,16 +109,6 @@ def _of_dynamics(measures: Measures) -> tuple[Cause, ...]:
     # Where they lie is not shown, but there they are.
     is_everywhere = is_above(measures.bad_windows, MOST)
     return (_of_steps(measures.one_step) if is_everywhere else Cause.LOCAL_ERROR,)
-
-
-def _of_restarts(measures: Measures, won: WonBack) -> Cause | None:
-    """Return what grows; steps that are wrong do not compound: they are wrong.
-
-    With the truth in all of these, restarts win back more only by what grows in the others.
-    """
-    is_growth = won.shares["restarts"].low > won.shares["places"].high
-    is_right = is_below(measures.window_error, WINDOW_ERROR)
-    return Cause.COMPOUNDING_ERROR if is_right or is_growth else None
 
 
 def _of_places(measures: Measures, won: WonBack) -> Cause | None:
@@ -157,10 +141,7 @@ def _of_steps(one_step: OneStep | None) -> Cause:
 
 
 def has_contrast(measures: Measures) -> bool:
-    """Say whether some places are wrong and others right.
-
-    Not by intervals: an episode keeps to such places, or away from them.
-    """
+    """Say whether some places are wrong and others right: an episode keeps to these or those."""
     bad = measures.bad_windows
     is_contrast = measures.won is not None and measures.other_error < measures.won.limit / CONTRAST
     are_few = bad is not None and bad.estimate < MOST_BAD

@@ -63,11 +63,7 @@ def diagnose(
     """
     begun = time.perf_counter()
     episodes: tuple[int, ...] = ()
-
-    def tell(what: str, stage: Stage) -> None:
-        if progress:
-            progress(what, stage)
-
+    tell = progress or (lambda *_: None)
     try:
         headroom = evidence = misreading = None
         if result.verdict != Verdict.MODEL_BOTTLENECK:
@@ -98,22 +94,19 @@ def diagnose(
             tell("diagnosis", Stage(count, count, "decisions", note=diagnosis.cause))
     # A model is asked here about states that no episode has led to: it may raise anything.
     except Exception as error:
+        if isinstance(error, BrokenModelError):
+            # There is a verdict, whatever the model predicts where it is asked again.
+            why = f"the model was asked again, and {error.brief}"
+        else:
+            name = "" if isinstance(error, CpgError) else f"{type(error).__name__}: "
+            why = textwrap.shorten(f"{name}{error}", _LONGEST, placeholder=" ...")
         diagnosis = Diagnosis(
             cause=Cause.NONE,
-            summary=f"The diagnosis was broken off: {_told(error)}",
+            summary=f"The diagnosis was broken off: {why}",
             recommendation="",
             episodes=episodes,
         )
     return replace(diagnosis, seconds=time.perf_counter() - begun)
-
-
-def _told(error: Exception) -> str:
-    """Return an error in one line; ours say all by themselves."""
-    if isinstance(error, BrokenModelError):
-        # There is a verdict, whatever the model predicts where it is asked again.
-        return f"the model was asked again, and {error.brief}"
-    name = "" if isinstance(error, CpgError) else f"{type(error).__name__}: "
-    return textwrap.shorten(f"{name}{error}", _LONGEST, placeholder=" ...")
 
 
 def _samples(result: GateResult) -> Iterator[tuple[int, ...]]:
@@ -122,9 +115,8 @@ def _samples(result: GateResult) -> Iterator[tuple[int, ...]]:
     # Of short episodes more are needed for as many decisions.
     steps = np.minimum(learned.steps, _DECISIONS).mean()
     fewest = max(_FEWEST, round(_SHARE * learned.episodes), math.ceil(_LEAST_DECISIONS / steps))
-    first = _sample(result, min(_MOST, fewest))
+    first, second = (_sample(result, count) for count in (min(_MOST, fewest), _MOST))
     yield first
-    second = _sample(result, _MOST)
     if len(second) > len(first):
         yield second
 
@@ -165,11 +157,11 @@ def _evidence(
             bound["afresh"] = bound["rescored"].witness
         bound["oracle"] = bound_as_truth(oracle, design, starts)
         arms = [
-            _steps_of(number, arm, design.task, starts.take(rows))
+            _walks(number, arm, design.task, starts.take(rows))
             for number, arm in enumerate((result.learned, result.oracle))
         ]
         decisions = _decisions(
-            [step for pair in zip(*arms, strict=True) for step in pair],
+            [walk for pair in zip(*arms, strict=True) for walk in pair],
             Imagination("learned", design.task.actions, bound["learned"]),
         )
         trained = read_training_data(
@@ -193,24 +185,16 @@ def _evidence(
 
 def _witness_of(design: Design, learned: BoundModel) -> BoundModel:
     """Return a model's witness, or raise CpgError where its answers are not comparable."""
-    if learned.planner is not None:
-        raise CpgError("a model that plans itself is not diagnosed; see --cpg-replay")
-    if learned.witness is None:
-        raise CpgError("a model that rates plans and no states is not diagnosed; see --cpg-replay")
+    if learned.planner is not None or learned.witness is None:
+        whose = "plans itself" if learned.planner is not None else "rates plans and no states"
+        raise CpgError(f"a model that {whose} is not diagnosed; see --cpg-replay")
     if design.perturbation is not None:
         raise CpgError("a perturbed gate is not diagnosed; diagnose it without its perturbation")
     return learned.witness
 
 
-class _Steps(NamedTuple):
-    """What an arm did in an episode; arms are numbered as in `Decision`.
-
-    Attributes
-    ----------
-    states : array [T, S]
-        Before each step.
-    actions : array [T, A]
-    """
+class _Walk(NamedTuple):
+    """What an arm did in an episode: states [T, S] before each step, and actions [T, A]."""
 
     episode: int
     arm: int
@@ -218,54 +202,49 @@ class _Steps(NamedTuple):
     actions: FloatArray
 
 
-def _steps_of(number: int, arm: Arm, task: Task, starts: Starts) -> list[_Steps]:
+def _walks(number: int, arm: Arm, task: Task, starts: Starts) -> list[_Walk]:
+    """Return what an arm did from each start; arms are numbered as in `Decision`."""
     actions = [arm.actions[int(episode)] for episode in starts.episodes]
-    states = _states(task, starts.states, actions)
-    return [
-        _Steps(int(episode), number, *walked)
-        for episode, *walked in zip(starts.episodes, states, actions, strict=True)
-    ]
-
-
-def _states(task: Task, begun: FloatArray, actions: Sequence[FloatArray]) -> list[FloatArray]:
-    """Return the states [T, S] in which actions [T, A] were executed, for each start [N, S]."""
-    counts, now = np.array([len(visited) for visited in actions]), begun.copy()
-    states = [[start.copy()] for start in begun]
+    counts, now = np.array([len(executed) for executed in actions]), starts.states.copy()
+    states = [[start.copy()] for start in now]
     for step in range(counts.max() - 1):
         going = np.flatnonzero(counts > step + 1)
         now[going] = task.step(now[going], np.stack([actions[int(row)][step] for row in going]))
         for row in going:
             states[row].append(now[row].copy())
-    return [np.stack(visited) for visited in states]
+    return [
+        _Walk(int(episode), number, np.stack(visited), executed)
+        for episode, visited, executed in zip(starts.episodes, states, actions, strict=True)
+    ]
 
 
-def _decisions(taken: Sequence[_Steps], learned: Imagination) -> Decisions:
+def _decisions(walks: Sequence[_Walk], learned: Imagination) -> Decisions:
     """Return some of the places that each arm came to, from its first to its last."""
     at = [
         np.unique(np.linspace(0, count - 1, min(count, _DECISIONS)).round()).astype(int)
-        for count in (len(walk.actions) for walk in taken)
+        for count in (len(walk.actions) for walk in walks)
     ]
     return Decisions(
         rows=tuple(
             Decision(walk.episode, walk.arm, int(step))
-            for walk, steps in zip(taken, at, strict=True)
+            for walk, steps in zip(walks, at, strict=True)
             for step in steps
         ),
-        states=np.concatenate([walk.states[steps] for walk, steps in zip(taken, at, strict=True)]),
-        latents=_known(taken, at, learned),
+        states=np.concatenate([walk.states[steps] for walk, steps in zip(walks, at, strict=True)]),
+        latents=_latents(walks, at, learned),
     )
 
 
-def _known(taken: Sequence[_Steps], at: Sequence[IntArray], learned: Imagination) -> FloatArray:
+def _latents(walks: Sequence[_Walk], at: Sequence[IntArray], learned: Imagination) -> FloatArray:
     """Return what the learned model knows at some steps of each arm, also of the oracle's."""
-    episodes = np.array([walk.episode for walk in taken])
+    episodes = np.array([walk.episode for walk in walks])
     if not learned.is_recurrent:
         learned.plans_for(np.repeat(episodes, [len(steps) for steps in at]), np.concatenate(at))
-        states = [walk.states[steps] for walk, steps in zip(taken, at, strict=True)]
+        states = [walk.states[steps] for walk, steps in zip(walks, at, strict=True)]
         return learned.encode(np.concatenate(states))
     learned.plans_for(episodes, np.zeros_like(episodes))
     last = np.array([steps[-1] for steps in at])
-    latents = learned.encode(np.stack([walk.states[0] for walk in taken]))
+    latents = learned.encode(np.stack([walk.states[0] for walk in walks]))
     # Only what is asked for: all of them together can be large.
     latents_known = [[latents[row].copy()] if 0 in steps else [] for row, steps in enumerate(at)]
     for step in range(last.max()):
@@ -273,8 +252,8 @@ def _known(taken: Sequence[_Steps], at: Sequence[IntArray], learned: Imagination
         learned.plans_for(episodes[rows], np.full(len(rows), step + 1))
         latents[rows] = learned.update(
             latents[rows],
-            np.stack([taken[int(row)].actions[step] for row in rows]),
-            np.stack([taken[int(row)].states[step + 1] for row in rows]),
+            np.stack([walks[int(row)].actions[step] for row in rows]),
+            np.stack([walks[int(row)].states[step + 1] for row in rows]),
         )
         for row in rows[[step + 1 in at[int(row)] for row in rows]]:
             latents_known[row].append(latents[row].copy())

@@ -44,20 +44,15 @@ class TrueSteps:
 
     Attributes
     ----------
-    observations : array [N, O]
-    actions : array [N, J, A]
-        All of a small set, in its order, or random ones.
-    after : array [N, J, O]
-        What each leads to.
+    observations, actions, after : array [N, O], [N, J, A], [N, J, O]
+        All actions of a small set, in its order, or random ones, and what each leads to.
     pair : array [N, 2, A]
         Two random actions, others in each state: of one pair for all, some other reading fits by
         chance.
     held : array [N, K, O]
         Where the first of them leads, held for 1 to ``K`` steps.
-    second : array [N, O]
-        Where the first leads and the second then.
-    delayed : array [N, O]
-        Where the idle action leads and the first then.
+    second, delayed : array [N, O]
+        Where the first leads and the second then; where the idle action leads and the first then.
     idle, reach : array [A]
         The idle action, and half of the range of each number in one.
     is_complete : bool
@@ -99,10 +94,7 @@ class TrueSteps:
 
     @property
     def moves(self) -> BoolArray:
-        """Which steps change anything, [N, J], of those to check on; all where none does.
-
-        What stands before a wall tells nothing of how a change is written.
-        """
+        """Which steps to check on change anything, [N, J]; all where none does."""
         moves: BoolArray = (self.after != self.begun).any(axis=-1)[self.checked]
         return moves if moves.any() else ~moves
 
@@ -124,26 +116,17 @@ class TrueSteps:
     def errors(self, *answers: FloatArray) -> list[float]:
         """Return how far each of some answers [N, J, O] is off, in states to check on."""
         rows, moves = self.checked, self.moves
-        return [
-            error(
-                np.broadcast_to(answer, self.after.shape)[rows][moves],
-                self.after[rows][moves],
-                self.change,
-            )
-            for answer in answers
-        ]
+        true, unit = self.after[rows][moves], self.change
+        wide = (np.broadcast_to(answer, self.after.shape) for answer in answers)
+        return [error(answer[rows][moves], true, unit) for answer in wide]
 
 
 class AskedModel(NamedTuple):
     """A model as it is asked about true steps.
 
-    Attributes
-    ----------
-    answers : callable
-        Maps rows [B] of the states and plans [B, H, A] to what the model predicts to be observed
-        after each action [B, H, O]. It may be given other observations [B, O] in place of its own.
-    takes_observations : bool
-        Whether it can be given other observations, as its latents are just these.
+    ``answers`` maps rows [B] of the states and plans [B, H, A] to what the model predicts to be
+    observed after each action [B, H, O]. It may be given other observations [B, O] in place of its
+    own where it ``takes_observations``, as its latents are just these.
     """
 
     answers: Callable[..., FloatArray]
@@ -201,12 +184,17 @@ def true_steps_at(
     # Where the training data is not known, what is visited has to stand for it.
     visited = arrays["observations"].mean(axis=0), arrays["observations"].std(axis=0)
     mean, deviation = visited if isinstance(trained, str) else (trained.centre, trained.scale)
+    space = task.actions
+    if isinstance(space, BoxActions):
+        ranges = space.high - space.low
+    else:
+        ranges = np.ptp(space.values, axis=0)
     steps = TrueSteps(
         **arrays,
         actions=actions[rows],
         pair=pair[rows],
         idle=task.actions.idle,
-        reach=_reach(task),
+        reach=np.asarray(ranges / 2),
         is_complete=tried == len(getattr(task.actions, "values", ())),
         period=task.control_period,
         mean=mean,
@@ -221,14 +209,6 @@ def actions_to_try(task: Task, streams: list[np.random.Generator]) -> FloatArray
     if isinstance(actions, FiniteActions) and len(actions.values) <= _MOST_ACTIONS:
         return np.tile(actions.values, (len(streams), 1, 1))
     return actions.sample(streams, (_ACTIONS,))
-
-
-def _reach(task: Task) -> FloatArray:
-    """Return half of the range of each number in an action [A]."""
-    space = task.actions
-    if isinstance(space, BoxActions):
-        return np.asarray((space.high - space.low) / 2)
-    return np.asarray(np.ptp(space.values, axis=0) / 2)
 
 
 def asked_model(

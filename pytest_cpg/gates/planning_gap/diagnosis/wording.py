@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
+from itertools import takewhile
+
+import numpy as np
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Profile, advice_on
@@ -65,26 +68,10 @@ _PARTS = {
     "restarts": f"won back, true every {WINDOW} steps",
     "noise": "won back with a noise of 0",
 }
-_NO_GAP = "The verdict is {verdict}, so there is no gap of the model to explain."
-_NO_HEADROOM = "More search is not shown to help: {headroom}."
-_NO_LOSS = (
-    "The model's choices lose {regret} of what a random plan loses, not shown to be more than "
-    "{least}, and its ranking is not shown to be bad: this does not explain the gap."
-)
-_UNEXPLAINED = (
-    "The model's choices lose {regret} of what a random plan loses, but no single cause is shown "
-    "to explain most of it."
-)
-_TOO_FEW = "Only {count} episodes were asked about, and {fewest} are needed to name a cause."
-_ALIKE = (
-    "The true scores of plans hardly differ, so that nothing tells the model's choices from "
-    "others: this does not explain the gap."
-)
 _LOOK = (
     "Look at the measures, and at lost episodes with --cpg-replay, or run more episodes for a "
     "clearer answer."
 )
-_BOTH = "Neither is enough by itself."
 _LEFT_DATA = (
     "Of the states visited or imagined, {outside} lie outside the training data, which does not "
     "explain it alone: {within}."
@@ -105,15 +92,21 @@ def diagnosis_of(
     causes: tuple[Cause, ...] = ()
     if rules.has_headroom(headroom, oracle_rate.high):
         causes = (Cause.PLANNER,)
-    planner = Measure.of("planner", None, _headroom(headroom, oracle_rate))
-    words = _words_of_planner(headroom, oracle_rate)
+    search = f"4 x search not run: at most {1 - oracle_rate.estimate:.2f} of starts to gain"
+    solved, tried = headroom or (0, 0)
+    if headroom is not None:
+        search = f"4 x search solves {solved} of {tried} starts that the oracle failed"
+    planner = Measure.of("planner", None, search)
+    words = {"solved": str(solved), "tried": str(tried)}
     if evidence is None:
         advice = advice_on(Cause.PLANNER, swapped=(), has_memory=False, knows_data=True)
-        diagnosis = _told(causes, words, _NO_HEADROOM.format(**words), advice * bool(causes))
+        otherwise = f"More search is not shown to help: {search}."
+        diagnosis = _told(causes, (words, words), otherwise, advice * bool(causes))
         return replace(diagnosis, measures=(planner,))
     measures = measures_of(evidence)
     words |= _words(measures, scoring_share)
-    second = words
+    second, beside = words, ""
+    otherwise = f"The verdict is {verdict.value}, so there is no gap of the model to explain."
     if verdict == Verdict.MODEL_BOTTLENECK:
         seen = by_the_task(evidence)
         by_task = None if seen is None else measures_of(seen)
@@ -122,10 +115,10 @@ def diagnosis_of(
         )
         if by_task is not None and causes[:1] == (Cause.SCORE_HEAD,):
             second = words | _words(by_task, scoring_share)
-        otherwise = f"{_unexplained(measures, words, len(episodes))} {_LOOK}"
-        beside = _beside(measures, causes).format(**words)
-    else:
-        otherwise, beside = _NO_GAP.format(verdict=verdict.value), ""
+        otherwise = f"{_unexplained(measures, words['regret'], len(episodes))} {_LOOK}"
+        # What else was measured to be bad, and is not the cause.
+        if rules.is_above(measures.outside, rules.LEAST_OUTSIDE) and Cause.COVERAGE not in causes:
+            beside = _LEFT_DATA.format(**words)
     advice = " ".join(
         advice_on(
             cause,
@@ -136,14 +129,7 @@ def diagnosis_of(
         for cause in causes
     )
     return replace(
-        _told(
-            causes,
-            words,
-            otherwise,
-            advice,
-            second=second,
-            beside=beside,
-        ),
+        _told(causes, (words, second), otherwise, advice, beside=beside),
         measures=(*_table(measures, evidence), planner),
         episodes=episodes,
         profile=_profile(measures, evidence.coverage),
@@ -160,57 +146,56 @@ def _knows_data(evidence: Evidence, cause: Cause) -> bool:
 
 def _told(
     causes: tuple[Cause, ...],
-    words: dict[str, str],
+    words: tuple[dict[str, str], dict[str, str]],
     otherwise: str,
     advice: str,
     *,
-    second: dict[str, str] | None = None,
     beside: str = "",
 ) -> Diagnosis:
     """Return a diagnosis that says what was found, and what to do about each cause.
 
-    ``second`` are the words of a second cause; beside SCORE HEAD it is what the task's score shows.
+    Each of two causes has words; those of one beside SCORE HEAD are what the task's score shows.
     """
-    texts = [
-        _MEANINGS[cause].format(**part)
-        for cause, part in zip(causes, (words, second or words), strict=False)
-    ] or [otherwise]
-    if causes[1:] and causes[0] == Cause.SCORE_HEAD:
-        texts[1] = f"what is left by the task's score: {texts[1]}"
-    texts += [_BOTH] * (len(causes) > 1) + [beside] * bool(beside)
+    pairs = zip(causes, words, strict=False)
+    texts = [_MEANINGS[cause].format(**part) for cause, part in pairs] or [otherwise]
+    if len(causes) > 1:
+        if causes[0] == Cause.SCORE_HEAD:
+            texts[1] = f"what is left by the task's score: {texts[1]}"
+        texts.append("Neither is enough by itself.")
+    texts += [beside] * bool(beside)
     first, other, *_ = (*causes, Cause.NONE, Cause.NONE)
     return Diagnosis(
         cause=first,
         second=other,
         summary=" ".join(text[:1].upper() + text[1:] for text in texts),
-        recommendation=advice.format(**words),
+        recommendation=advice.format(**words[0]),
     )
 
 
-def _beside(measures: Measures, causes: tuple[Cause, ...]) -> str:
-    """Return what else was measured to be bad, and why it is not the cause."""
-    is_bad = rules.is_above(measures.outside, rules.LEAST_OUTSIDE)
-    return _LEFT_DATA if is_bad and Cause.COVERAGE not in causes else ""
-
-
-def _unexplained(measures: Measures, words: dict[str, str], count: int) -> str:
+def _unexplained(measures: Measures, regret: str, count: int) -> str:
+    loses = f"The model's choices lose {regret} of what a random plan loses"
     if measures.won is not None:
-        return _UNEXPLAINED.format(**words)
+        return f"{loses}, but no single cause is shown to explain most of it."
     if measures.regret is not None:
-        return _NO_LOSS.format(least=_share(LEAST_REGRET), **words)
+        return (
+            f"{loses}, not shown to be more than {_share(LEAST_REGRET)}, and its ranking is not "
+            f"shown to be bad: this does not explain the gap."
+        )
     if count >= FEWEST_EPISODES:
-        return _ALIKE
-    return _TOO_FEW.format(count=count, fewest=FEWEST_EPISODES)
+        return (
+            "The true scores of plans hardly differ, so that nothing tells the model's choices "
+            "from others: this does not explain the gap."
+        )
+    return (
+        f"Only {count} episodes were asked about, and {FEWEST_EPISODES} are needed to name a cause."
+    )
 
 
 def _words(measures: Measures, scoring_share: Interval | None) -> dict[str, str]:
-    intervals = {
-        name: interval
-        for name in Measures.__dataclass_fields__
-        if isinstance(interval := getattr(measures, name), Interval | None)
-    }
     numbers = {
-        name: _number(interval, is_share=name in _SHARES) for name, interval in intervals.items()
+        field.name: _number(interval, is_share=field.name in _SHARES)
+        for field in fields(Measures)
+        if isinstance(interval := getattr(measures, field.name), Interval | None)
     }
     for name, interval in (measures.won.shares if measures.won else {}).items():
         # Of an estimate by Fieller, which knows no bounds.
@@ -222,25 +207,28 @@ def _words(measures: Measures, scoring_share: Interval | None) -> dict[str, str]
             f"{WINDOW} steps are off by {numbers['inside_error']} times the effect of a plan "
             f"inside, and by {numbers['outside_error']} outside"
         )
+    right, others = 0.0 if measures.one_step is None else measures.one_step.right, ""
+    if rules.has_contrast(measures):
+        others = ", and right at the others"
+    elif right > rules.LEAST_RIGHT:
+        others = f", and right in {_share(right)} of single steps"
+    # What shows a score to be at fault: the third arm, or which plans it prefers.
+    saved = numbers.get("dynamics", "unknown")
+    scoring = f"with the true dynamics only {saved} of the loss disappears"
+    if scoring_share is not None and rules.is_above(scoring_share, MOST):
+        lost = _share(scoring_share.estimate)
+        scoring = f"true dynamics, rated by the model, still lose {lost} of the gap"
     steps = "fewer steps" if measures.lost_at is None else f"fewer than {measures.lost_at} steps"
     return {
         **numbers,
         **_words_of_step(measures.one_step),
         "steps": f"{steps} ahead",
         "inside": inside,
-        "others": _others(measures),
-        "scoring": _scoring(scoring_share).format(**{"dynamics": "unknown", **numbers}),
+        "others": others,
+        "scoring": scoring,
         "within": within,
-        "limit": f"{_limit(measures):g}",
         "window": str(WINDOW),
     }
-
-
-def _others(measures: Measures) -> str:
-    if rules.has_contrast(measures):
-        return ", and right at the others"
-    right = 0.0 if measures.one_step is None else measures.one_step.right
-    return f", and right in {_share(right)} of single steps" if right > rules.LEAST_RIGHT else ""
 
 
 def _number(interval: Interval | None, *, is_share: bool) -> str:
@@ -255,13 +243,6 @@ def _share(value: float) -> str:
     percent = 100 * value
     # An error of a few thousandths is none of 0.
     return f"{percent:.1g} %" if 0.01 <= percent < 0.5 else f"{percent:.0f} %"
-
-
-def _scoring(share: Interval | None) -> str:
-    """Return what shows a score to be at fault: the third arm, or which plans it prefers."""
-    if share is not None and rules.is_above(share, MOST):
-        return f"true dynamics, rated by the model, still lose {_share(share.estimate)} of the gap"
-    return "with the true dynamics only {dynamics} of the loss disappears"
 
 
 def _words_of_step(one_step: OneStep | None) -> dict[str, str]:
@@ -279,99 +260,56 @@ def _words_of_step(one_step: OneStep | None) -> dict[str, str]:
     }
 
 
-def _words_of_planner(headroom: Headroom | None, oracle_rate: Interval) -> dict[str, str]:
-    solved, tried = headroom or (0, 0)
-    return {
-        "solved": str(solved),
-        "tried": str(tried),
-        "headroom": _headroom(headroom, oracle_rate),
-    }
-
-
 def _table(measures: Measures, evidence: Evidence) -> Iterator[Measure]:
-    chance = (
-        "never chance" if measures.lost_at is None else f"chance from step {measures.lost_at} on"
-    )
-    is_checked = isinstance(evidence.coverage, Coverage)
+    last, one_step, won = measures.lost_at, measures.one_step, measures.won
+    chance = "never chance" if last is None else f"chance from step {last} on"
     of_coverage = f"of states outside the data; bad above {rules.LEAST_OUTSIDE:g}"
-    for name, interval, text in (
-        ("regret", measures.regret, f"of a random plan's loss; bad above {LEAST_REGRET:g}"),
-        ("ranking", measures.ranking, f"Kendall tau; {chance}"),
-        (
-            f"{WINDOW} steps",
-            measures.window_error,
-            f"error / change by plans; bad above {WINDOW_ERROR:g}",
-        ),
-        *_rows_of_step(measures.one_step),
-        (
-            "bad places",
-            measures.bad_windows,
-            f"share of places off by more than {_limit(measures):g}",
-        ),
-        ("response", measures.response, f"spread / true spread; blind below {MOST_BLIND:g}"),
-        (
-            "coverage",
-            measures.outside,
-            of_coverage if is_checked else f"not checked: {evidence.coverage}",
-        ),
-    ):
-        yield Measure.of(name, interval, text)
+    if not isinstance(evidence.coverage, Coverage):
+        of_coverage = f"not checked: {evidence.coverage}"
+    of_window = f"error / change by plans; bad above {WINDOW_ERROR:g}"
+    limit = won.limit if won else WINDOW_ERROR
+    of_response = f"spread / true spread; blind below {MOST_BLIND:g}"
+    yield Measure.of(
+        "regret", measures.regret, f"of a random plan's loss; bad above {LEAST_REGRET:g}"
+    )
+    yield Measure.of("ranking", measures.ranking, f"Kendall tau; {chance}")
+    yield Measure.of(f"{WINDOW} steps", measures.window_error, of_window)
+    if one_step is not None:
+        of_step = "error where plans lead / what a step changes"
+        yield Measure.of("one step", one_step.error, of_step)
+        if not one_step.lacks_transitions:
+            of_data = "the same, on the training data beside these steps"
+            yield Measure.of("trained", one_step.trained, of_data)
+    of_places = f"share of places off by more than {limit:g}"
+    yield Measure.of("bad places", measures.bad_windows, of_places)
+    yield Measure.of("response", measures.response, of_response)
+    yield Measure.of("coverage", measures.outside, of_coverage)
     for name, text in _PARTS.items():
         if name != "noise" or evidence.drawn is not None:
-            yield Measure.of(name, measures.won.shares[name] if measures.won else None, text)
-
-
-def _rows_of_step(
-    one_step: OneStep | None,
-) -> Iterator[tuple[str, Interval | None, str]]:
-    if one_step is None:
-        return
-    yield "one step", one_step.error, "error where plans lead / what a step changes"
-    if not one_step.lacks_transitions:
-        yield "trained", one_step.trained, "the same, on the training data beside these steps"
-
-
-def _limit(measures: Measures) -> float:
-    return measures.won.limit if measures.won else WINDOW_ERROR
-
-
-def _headroom(headroom: Headroom | None, oracle_rate: Interval) -> str:
-    if headroom is None:
-        return f"4 x search not run: at most {1 - oracle_rate.estimate:.2f} of starts to gain"
-    return f"4 x search solves {headroom.solved} of {headroom.tried} starts that the oracle failed"
+            yield Measure.of(name, won.shares[name] if won else None, text)
 
 
 def _profile(measures: Measures, coverage: Coverage | str) -> Profile:
-    bins: tuple[tuple[float, ...], ...] = ((), (), ())
+    bins: Iterable[Iterable[float]] = ((), (), ())
     if isinstance(coverage, Coverage):
-        bins = tuple(_short(part.tolist()) for part in coverage.histogram())
+        bins = coverage.histogram()
+    edges, trained, planned = map(_short, bins)
+    is_known = np.isfinite(measures.promised) & np.isfinite(measures.kept)
     return Profile(
-        ranking=_known(measures.ranking_by_step),
-        open_loop=_known(measures.error_by_step),
-        bins=bins[0],
-        trained=bins[1],
-        planned=bins[2],
-        **_scatter(measures.promised, measures.kept),
+        ranking=_until_unknown(measures.ranking_by_step),
+        open_loop=_until_unknown(measures.error_by_step),
+        bins=edges,
+        trained=trained,
+        planned=planned,
+        predicted=_short(measures.promised[is_known]),
+        actual=_short(measures.kept[is_known]),
     )
 
 
-def _scatter(promised: FloatArray, actual_scores: FloatArray) -> dict[str, tuple[float, ...]]:
-    pairs = [
-        (float(promise), float(other))
-        for promise, other in zip(promised, actual_scores, strict=True)
-        if math.isfinite(promise) and math.isfinite(other)
-    ]
-    predicted, actual = zip(*pairs, strict=True) if pairs else ((), ())
-    return {"predicted": _short(predicted), "actual": _short(actual)}
+def _until_unknown(values: FloatArray) -> tuple[float, ...]:
+    return _short(list(takewhile(math.isfinite, values)))
 
 
-def _known(values: FloatArray) -> tuple[float, ...]:
-    """Return the values up to the first that is not known."""
-    plain = [float(value) for value in values]
-    end = next((i for i, value in enumerate(plain) if not math.isfinite(value)), len(plain))
-    return _short(plain[:end])
-
-
-def _short(values: tuple[float, ...] | list[float]) -> tuple[float, ...]:
+def _short(values: Iterable[float]) -> tuple[float, ...]:
     """Round to what a figure shows: hundreds of these are in a report."""
     return tuple(float(f"{value:.4g}") for value in values)
