@@ -137,6 +137,11 @@ class Arm:
         return int(self.successes.sum())
 
     @property
+    def solved(self) -> tuple[int, int]:
+        """Number of episodes that succeeded, and of all."""
+        return self.success_count, self.episodes
+
+    @property
     def success_rate(self) -> float:
         """Share of episodes that succeeded, in [0, 1]."""
         return self.success_count / self.episodes

@@ -25,7 +25,6 @@ from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
 from pytest_cpg.gates.planning_gap.notation import (
     WEIGHT_DIGITS,
     arm_name,
-    bracket,
     ends,
     gap_text,
     reached,
@@ -71,7 +70,7 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
             "oracle": _cell(result.oracle, result.design.metric),
             NOW: _cell(result.learned, result.design.metric),
             "gap": number(result.interval.estimate, result.design.metric),
-            f"{percentage(result.interval.level)} CI": bracket(result),
+            f"{percentage(result.interval.level)} CI": ends(result.interval, result.design.metric),
             "n": str(result.learned.episodes),
         },
         table=_table(result),
@@ -294,11 +293,7 @@ def _sizes_of_gap(result: GateResult) -> Iterator[tuple[str, str]]:
         return
     method, level = result.method, level_of_last_look(result)
     drop = smallest_detectable_gap(
-        oracle.success_count,
-        oracle.episodes,
-        level=level,
-        learned_episodes=common,
-        method=method,
+        *oracle.solved, level=level, learned_episodes=common, method=method
     )
     rate, total = oracle.success_rate, oracle.episodes
     sure = detectable_gap(rate, common, oracle_episodes=total, method=method, level=level)

@@ -29,14 +29,9 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One number of a diagnosis, as a line of its table.
+    """One number of a diagnosis: the mean over episodes and its 95 % interval, where it has one.
 
-    Attributes
-    ----------
-    estimate, low, high : float or None
-        The mean over episodes and Student's 95 % interval; None where it could not be measured.
-    text : str
-        Its unit and what it is held to, or why there is no number.
+    ``text`` is its unit and what it is held to, or why there is no number.
     """
 
     name: str
@@ -48,34 +43,22 @@ class Measure:
     @classmethod
     def of(cls, name: str, interval: Interval | None, text: str) -> Measure:
         """Return the line of an interval."""
-        if interval is None:
-            return cls(name=name, estimate=None, low=None, high=None, text=text)
-        return cls(
-            name=name,
-            estimate=interval.estimate,
-            low=interval.low,
-            high=interval.high,
-            text=text,
-        )
+        ends = ("estimate", "low", "high")
+        return cls(name=name, text=text, **{end: getattr(interval, end, None) for end in ends})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """What the figures of a diagnosis are drawn from; empty where there is nothing to draw.
 
-    Shapes: ``H`` steps ahead, ``D`` bins, ``P`` plans.
-
     Attributes
     ----------
-    ranking : tuple [H]
-        Mean Kendall tau of plans cut at each step, model and truth.
-    open_loop : tuple [H]
-        Error of the score so many steps ahead along the oracle's plans, as a multiple of how far
-        plans spread by then.
-    bins : tuple [D+1]
-        Edges of distances to the training data, as multiples of the threshold.
-    trained, planned : tuple [D]
-        Share of training states, and of states visited or imagined, in each bin.
+    ranking, open_loop : tuple [H]
+        At each step ahead, mean Kendall tau of plans cut there, model and truth, and the error of
+        the score along the oracle's plans, as a multiple of how far plans spread by then.
+    bins, trained, planned : tuple [D+1], [D], [D]
+        Edges of distances to the training data, as multiples of the threshold, and the share of
+        training states, and of states visited or imagined, in each bin.
     predicted, actual : tuple [P]
         Score of chosen plans at the step where they promise most.
     """
@@ -93,12 +76,7 @@ class Profile:
 class Misreading:
     """How a model is misread: it would be right if it were asked, or its answers read, otherwise.
 
-    Attributes
-    ----------
-    summary, recommendation : str
-        The reading that fits and how much better, and what to type.
-    is_decisive : bool
-        Whether the model's choices lose by it, also without a planner that searches for errors.
+    ``is_decisive`` where the model's choices lose by it.
     """
 
     name: str
@@ -111,14 +89,8 @@ class Misreading:
 class Diagnosis:
     """Why a gap is there, as far as a sample of decisions shows.
 
-    Attributes
-    ----------
-    cause, second : Cause
-        NONE where nothing is shown beyond doubt; two where both have to be mended.
-    summary, recommendation : str
-        What was found, with its numbers, and what to do about it.
-    misreading : Misreading or None
-        How the model is misread; all numbers are those of the model as it is read.
+    Its causes are NONE where nothing is shown beyond doubt, and two where both have to be mended.
+    All numbers of a model that is misread are those of the model as it is read.
     """
 
     cause: Cause
@@ -135,9 +107,7 @@ class Diagnosis:
     @property
     def named(self) -> str:
         """The cause, or both; empty where there is none to name."""
-        return " and ".join(
-            cause.value for cause in (self.cause, self.second) if cause != Cause.NONE
-        )
+        return " and ".join(cause for cause in (self.cause, self.second) if cause != Cause.NONE)
 
     @property
     def is_misread(self) -> bool:
@@ -178,10 +148,6 @@ _ON_DATA = {
     Cause.LOCAL_ERROR: " Give training_data, and the gate says whether plans leave that data.",
     Cause.ONE_STEP_ERROR: " Return Transitions from training_data, and the gate tells which.",
 }
-_ON_DECODER = (
-    "Retrain the decoder on latents that the rollout reaches: the task's score reads what it "
-    "decodes."
-)
 
 
 def advice_on(cause: Cause, *, swapped: Sequence[str], has_memory: bool, knows_data: bool) -> str:
@@ -197,11 +163,12 @@ def advice_on(cause: Cause, *, swapped: Sequence[str], has_memory: bool, knows_d
 def advice_on_score(swapped: Sequence[str]) -> str:
     """Return what to do about a model that rates plans wrongly, by what it rates them with."""
     if "decoder" in swapped:
-        return _ON_DECODER
-    parts = [part for part in ("score", "reward", "value") if part in swapped]
-    names = {"value": "terminal_value"}
-    left_out = " and ".join(names.get(part, part) for part in parts)
+        return (
+            "Retrain the decoder on latents that the rollout reaches: the task's score reads what "
+            "it decodes."
+        )
+    parts = " and ".join(part for part in ("score", "reward", "value") if part in swapped)
     return (
-        f"Mend its {' and '.join(parts)}, or leave out {left_out}: beside a decode(latents) the "
-        f"task's score is used."
+        f"Mend its {parts}, or leave out {parts.replace('value', 'terminal_value')}: beside a "
+        f"decode(latents) the task's score is used."
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.card import Cell, Effect, Figure, Trend
 from pytest_cpg.gates.planning_gap.cause import Cause, Profile
-from pytest_cpg.gates.planning_gap.notation import arm_name, gap_text
+from pytest_cpg.gates.planning_gap.notation import arm_name, gap_text, reached
 from pytest_cpg.gates.planning_gap.result import GateResult
 
 # How both arms ended from one start: oracle first.
@@ -22,26 +22,18 @@ _PAIRS: Mapping[tuple[bool, bool], str] = {
 def effect(result: GateResult) -> Effect:
     """Return the gap that was judged, as what the model loses."""
     is_share = result.design.metric == "success"
-    return Effect(
-        found=result.interval,
-        unit="of starts" if is_share else "of mean return",
-        is_share=is_share,
-        margin=result.margin,
-    )
+    unit = "of starts" if is_share else "of mean return"
+    return Effect(found=result.interval, unit=unit, is_share=is_share, margin=result.margin)
 
 
 def trends(result: GateResult) -> tuple[Trend, ...]:
     """Return the learned arm's success rate and the gap."""
     learned = result.learned
     # What an A/A check finds is of no model.
-    whose = "A/A success rate" if result.is_aa else "Learned success rate"
+    name = "A/A success rate" if result.is_aa else "Learned success rate"
+    text = reached(learned, "success")
     return (
-        Trend(
-            name=whose,
-            text=f"{learned.success_count}/{learned.episodes}",
-            bound=learned.interval,
-            axis=(0.0, 1.0),
-        ),
+        Trend(name=name, text=text, bound=learned.interval, axis=(0.0, 1.0)),
         Trend(name="Gap", text=gap_text(result), bound=result.interval),
     )
 
@@ -62,7 +54,18 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
         series=starts_by_ending(result),
         cells=tuple(_cells(result)),
     )
-    lost = _lost(result)
+    seeds = dict(zip(result.learned.indices.tolist(), result.start_seeds, strict=False))
+    solved_in = dict(zip(result.oracle.indices.tolist(), result.oracle.steps.tolist(), strict=True))
+    lost = Figure(
+        kind="list",
+        title=f"Lost episodes: {len(result.lost_episodes)}",
+        reading="Each with the seed of its start, and the steps in which the oracle solves it.",
+        series={
+            str(episode): (f"{seeds[episode]}", f"{solved_in[episode]}")
+            for episode in result.lost_episodes
+            if episode in seeds
+        },
+    )
     return (steps, starts, *([lost] if lost.series else []))
 
 
@@ -102,39 +105,18 @@ def _cells(result: GateResult) -> Iterator[Cell]:
         yield Cell(episode, f"seed {seed}; {ends}", f"task.reset([{seed}])")
 
 
-def _lost(result: GateResult) -> Figure:
-    lost = set(result.lost_episodes)
-    rows = zip(
-        result.learned.indices.tolist(),
-        result.start_seeds,
-        result.oracle.steps.tolist(),
-        strict=False,
-    )
-    return Figure(
-        kind="list",
-        title=f"Lost episodes: {len(lost)}",
-        reading="Each with the seed of its start, and the steps in which the oracle solves it.",
-        series={
-            str(episode): (f"{seed}", f"{steps}")
-            for episode, seed, steps in rows
-            if episode in lost
-        },
-    )
-
-
 # What shows a cause best; for another one it is the ranking of plans.
-_SHOWN_BY = {
-    Cause.COVERAGE: "coverage",
-    Cause.EXPLOITATION: "promises",
-    Cause.COMPOUNDING_ERROR: "open loop",
-    Cause.DYNAMICS_BIAS: "open loop",
-    Cause.TOO_LITTLE_DATA: "open loop",
-    Cause.UNDERFIT: "open loop",
-    Cause.ONE_STEP_ERROR: "open loop",
-    Cause.LOCAL_ERROR: "open loop",
-}
-
-
+_SHOWN_BY = {Cause.COVERAGE: "coverage", Cause.EXPLOITATION: "promises"} | dict.fromkeys(
+    (
+        Cause.COMPOUNDING_ERROR,
+        Cause.DYNAMICS_BIAS,
+        Cause.TOO_LITTLE_DATA,
+        Cause.UNDERFIT,
+        Cause.ONE_STEP_ERROR,
+        Cause.LOCAL_ERROR,
+    ),
+    "open loop",
+)
 # Along the oracle's plans, in spreads of plans: a smaller error shows no cause.
 _LEAST_ERROR = 0.25
 
@@ -151,25 +133,14 @@ def profile_figures(profile: Profile, cause: Cause) -> tuple[Figure, ...]:
 
 def _drawn(profile: Profile) -> Iterator[tuple[str, Figure]]:
     if len(profile.open_loop) > 1:
-        yield (
-            "open loop",
-            _by_step(
-                "Error of the score along the oracle's plans",
-                "1 is as much as plans differ from each other.",
-                "error / spread of plans",
-                profile.open_loop,
-            ),
-        )
+        title = "Error of the score along the oracle's plans"
+        reading = "1 is as much as plans differ from each other."
+        upward = "error / spread of plans"
+        yield "open loop", _by_step(title, reading, upward, profile.open_loop)
     if len(profile.ranking) > 1:
-        yield (
-            "ranking",
-            _by_step(
-                "How well the model ranks plans",
-                "1 is the true order of plans, 0 is chance.",
-                "Kendall tau",
-                profile.ranking,
-            ),
-        )
+        title = "How well the model ranks plans"
+        reading = "1 is the true order of plans, 0 is chance."
+        yield "ranking", _by_step(title, reading, "Kendall tau", profile.ranking)
     if profile.bins:
         yield "coverage", _distances(profile)
     if profile.predicted:
@@ -188,6 +159,10 @@ def _by_step(title: str, reading: str, upward: str, values: Sequence[float]) -> 
 
 
 def _distances(profile: Profile) -> Figure:
+
+    def stairs(shares: Sequence[float]) -> tuple[tuple[float, float], ...]:
+        return ((profile.bins[0], 0.0), *zip(profile.bins, (*shares, 0.0), strict=True))
+
     most = max(*profile.trained, *profile.planned)
     bins = zip(profile.bins, profile.planned, strict=False)
     outside = sum(share for edge, share in bins if edge >= 1)
@@ -198,15 +173,11 @@ def _distances(profile: Profile) -> Figure:
         finding=f"{100 * outside:.0f} % of planned states lie beyond the threshold.",
         axes=("distance to the nearest training state, in thresholds", "share of states"),
         series={
-            "planned states": _stairs(profile.bins, profile.planned),
-            "training states": _stairs(profile.bins, profile.trained),
+            "planned states": stairs(profile.planned),
+            "training states": stairs(profile.trained),
             "limit": ((1.0, 0.0), (1.0, most)),
         },
     )
-
-
-def _stairs(edges: Sequence[float], shares: Sequence[float]) -> tuple[tuple[float, float], ...]:
-    return ((edges[0], 0.0), *zip(edges, (*shares, 0.0), strict=True))
 
 
 def _promises(profile: Profile) -> Figure:

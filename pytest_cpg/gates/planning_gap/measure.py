@@ -99,13 +99,9 @@ def measure_gap(
         if rescored is not None and isinstance(oracle, OracleDynamics):
             models["rescored"] = rescored
         with unchanged("the learned model", models["learned"], design, starts):
+            execution = execution or Execution()
             runs = ArmRuns(
-                design,
-                starts,
-                components,
-                models,
-                progress=progress,
-                execution=execution or Execution(),
+                design, starts, components, models, progress=progress, execution=execution
             )
             arms, weighed, looks = _run_arms(design, criteria, runs)
             # What two episodes do not show, the whole gate may.
@@ -201,10 +197,7 @@ def gate_result(
     device: str = "",
     reuse: Reuse | None = None,
 ) -> GateResult:
-    """Return the result of finished arms.
-
-    ``models`` are those of oracle and learned, ``weighed`` what looks said of learned and chance.
-    """
+    """Return the result of finished arms, of which ``weighed`` are learned and chance."""
     interval, verdict = weighed["learned"]
     in_place = None if criteria.is_smoke else weighed["chance"][1].verdict
     if is_too_weak(oracle, criteria.min_oracle):
@@ -262,7 +255,6 @@ def gate_result(
 
 
 def _check_roles(oracle: Any, learned: Any, *, is_aa: bool) -> None:
-    """Raise WorldModelError for models that cannot have been meant as these two arms."""
     if isinstance(oracle, OracleDynamics):
         if isinstance(learned, OracleDynamics) and not is_aa:
             raise WorldModelError(
@@ -284,7 +276,6 @@ def _check_roles(oracle: Any, learned: Any, *, is_aa: bool) -> None:
 
 
 def _warn_of_loops(model: BoundModel, design: Design) -> None:
-    """Warn once, with measured costs, of a model that is called row by row."""
     if model.seconds_per_row is None:
         return
     steps = rollout_steps_per_plan(design.planner, design.task.actions, budget=design.task.budget)
@@ -307,7 +298,6 @@ def _notes_on(
     oracle: Arm,
     chance: Arm,
 ) -> list[str]:
-    """Return one clause for each doubt about what was measured."""
     learned, notes = models["learned"], []
     if models["oracle"].swapped:
         notes.append("the oracle arm was run with a surrogate, not with the task's true dynamics")

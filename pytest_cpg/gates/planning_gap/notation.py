@@ -14,23 +14,15 @@ WEIGHT_DIGITS = 16
 
 def gap_text(result: GateResult) -> str:
     """Return the judged gap and its interval, as they are printed everywhere."""
-    return f"{number(result.interval.estimate, result.design.metric)} {bracket(result)}"
-
-
-def bracket(result: GateResult) -> str:
-    """Return the interval of the judged gap."""
-    return ends(result.interval, result.design.metric)
+    metric = result.design.metric
+    return f"{number(result.interval.estimate, metric)} {ends(result.interval, metric)}"
 
 
 def ends(interval: Interval, metric: str) -> str:
-    """Return an interval of a gap, of success or of returns."""
-    return f"[{_bound(interval.low, metric)}, {_bound(interval.high, metric)}]"
-
-
-def _bound(value: float, metric: str) -> str:
-    """Return an end of an interval, on which side of 0 it is included."""
-    text = number(value, metric)
-    return f"{value:.1g}" if value and not float(text) else text
+    """Return an interval of a gap, of success or of returns; its ends keep their side of 0."""
+    texts = ((value, number(value, metric)) for value in (interval.low, interval.high))
+    low, high = (f"{value:.1g}" if value and not float(text) else text for value, text in texts)
+    return f"[{low}, {high}]"
 
 
 def arm_name(arm: Arm) -> str:
@@ -49,12 +41,11 @@ def recovery_text(result: GateResult) -> str:
     """Return what went wrong and how each arm recovered from it; empty where nothing did."""
     if not result.design.perturbation:
         return ""
-    return f"{result.design.perturbation}: recovered {', '.join(map(_recovered, result.arms))}"
-
-
-def _recovered(arm: Arm) -> str:
-    interval = arm.recovery
-    if arm.perturbed is None or interval is None:
-        return f"{arm_name(arm)} 0/0"
-    count = int((arm.successes & arm.perturbed).sum())
-    return f"{arm_name(arm)} {count}/{arm.perturbed.sum()} {notation.ends(interval)}"
+    texts = []
+    for arm in result.arms:
+        text, interval = "0/0", arm.recovery
+        if arm.perturbed is not None and interval is not None:
+            count = int((arm.successes & arm.perturbed).sum())
+            text = f"{count}/{arm.perturbed.sum()} {notation.ends(interval)}"
+        texts.append(f"{arm_name(arm)} {text}")
+    return f"{result.design.perturbation}: recovered {', '.join(texts)}"

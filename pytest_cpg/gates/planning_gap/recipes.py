@@ -48,8 +48,8 @@ def judge_recipe(results: Sequence[GateResult]) -> tuple[Verdict, Interval]:
         )
     else:
         interval = cluster_interval(
-            [(result.oracle.success_count, result.oracle.episodes) for result in results],
-            [(result.learned.success_count, result.learned.episodes) for result in results],
+            [result.oracle.solved for result in results],
+            [result.learned.solved for result in results],
             level=level,
             same_starts=same_starts,
         )
@@ -65,13 +65,8 @@ def _weighed(result: GateResult, interval: Interval) -> Weighed:
         possible = possible_return_gap(oracle, learned, result.chance, level=level)
         possible = max(interval.high, possible)
         return weigh_returns(interval, starts=starts, possible=possible, margin=margin)
-    return weigh_gap(
-        interval,
-        (oracle.success_count, oracle.episodes),
-        (learned.success_count, learned.episodes),
-        tolerance=result.tolerance,
-        margin=margin,
-    )
+    tolerance = result.tolerance
+    return weigh_gap(interval, oracle.solved, learned.solved, tolerance=tolerance, margin=margin)
 
 
 def recipe_findings(compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:

@@ -139,16 +139,8 @@ def _episodes_needed(result: GateResult) -> int | None:
         return PAIRED_METHODS[result.method].episodes_to_settle(
             result.pairs, margin=margin, level=level, limit=_MOST_EPISODES
         )
-    oracle, learned = result.oracle, result.learned
-    return episodes_to_settle(
-        oracle.success_count,
-        oracle.episodes,
-        learned.success_count,
-        learned.episodes,
-        margin=margin,
-        level=level,
-        limit=_MOST_EPISODES,
-    )
+    arms = (*result.oracle.solved, *result.learned.solved)
+    return episodes_to_settle(*arms, margin=margin, level=level, limit=_MOST_EPISODES)
 
 
 def _episodes_to_bound_oracle(result: GateResult) -> int | None:

@@ -149,8 +149,7 @@ class GateResult:
     @property
     def gap(self) -> float:
         """Counterfactual Planning Gap: oracle minus learned success rate, in [-1, 1]."""
-        s, n = self.oracle.success_count, self.oracle.episodes
-        t, m = self.learned.success_count, self.learned.episodes
+        (s, n), (t, m) = self.oracle.solved, self.learned.solved
         # One division of whole numbers rounds once: 47 and 37 of 50 differ by 0.2.
         return (s * m - t * n) / (n * m)
 
@@ -220,13 +219,7 @@ class GateResult:
             return None
         if self.design.metric == "return":
             return return_gap(better, worse, level=self.level) if worse.episodes > 1 else None
-        return agresti_caffo_interval(
-            better.success_count,
-            better.episodes,
-            worse.success_count,
-            worse.episodes,
-            level=self.level,
-        )
+        return agresti_caffo_interval(*better.solved, *worse.solved, level=self.level)
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON form: with the schema, and the gap for who reads no arms."""
@@ -301,7 +294,7 @@ def is_too_weak(oracle: Arm, min_oracle: float | None) -> bool:
 
 def highest_rate_of(arm: Arm) -> float:
     """Return the exact upper end of an arm's success rate."""
-    return highest_rate(arm.success_count, arm.episodes, level=arm.level)
+    return highest_rate(*arm.solved, level=arm.level)
 
 
 def shared_returns(first: Arm, second: Arm) -> tuple[FloatArray, FloatArray]:

@@ -100,17 +100,12 @@ def weigh_arm(
         if margin is not None:
             possible = possible_return_gap(oracle, arm, done["chance"], level=level)
         starts = arm.episodes
-        weighed = weigh_returns(interval, starts=starts, possible=possible, margin=margin)
-        return interval, weighed
+        return interval, weigh_returns(interval, starts=starts, possible=possible, margin=margin)
     interval = criteria.bound(design, number, oracle, arm)
-    weighed = weigh_gap(
-        interval,
-        (oracle.success_count, oracle.episodes),
-        (arm.success_count, arm.episodes),
-        tolerance=criteria.tolerance,
-        margin=margin,
+    tolerance = criteria.tolerance
+    return interval, weigh_gap(
+        interval, oracle.solved, arm.solved, tolerance=tolerance, margin=margin
     )
-    return interval, weighed
 
 
 def is_settled(weighed: WeighedArm, criteria: Criteria) -> bool:
@@ -125,9 +120,7 @@ def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Int
     """Bound the gap of two arms; paired methods see the starts that both arms began at."""
     if method in PAIRED_METHODS:
         return PAIRED_METHODS[method].interval(pairs_of(oracle, learned), level=level)
-    return agresti_caffo_interval(
-        oracle.success_count, oracle.episodes, learned.success_count, learned.episodes, level=level
-    )
+    return agresti_caffo_interval(*oracle.solved, *learned.solved, level=level)
 
 
 def level_of_last_look(result: GateResult) -> float:
@@ -162,9 +155,7 @@ def gap_p_value_of(result: GateResult) -> float:
         return max(exact_tango_p_value(pairs), PAIRED_METHODS["tango"].p_value(pairs))
     if result.method in PAIRED_METHODS:
         return PAIRED_METHODS[result.method].p_value(pairs)
-    return agresti_caffo_p_value(
-        oracle.success_count, oracle.episodes, learned.success_count, learned.episodes
-    )
+    return agresti_caffo_p_value(*oracle.solved, *learned.solved)
 
 
 def interval_of(interval: str, family_size: int, *, has_margin: bool) -> str:
