@@ -124,7 +124,6 @@ def _cell(arm: Arm, metric: str) -> str:
 
 
 def _table(result: GateResult) -> Table:
-    """Return the arms; where returns are judged they come first, and successes have no bars."""
     has_return = result.design.metric == "return"
     rows = (
         Row(
@@ -145,7 +144,6 @@ def _table(result: GateResult) -> Table:
 
 
 def _gap_facts(result: GateResult) -> list[tuple[str, str]]:
-    """Return the gap with the interval that judges it, and what stands beside it."""
     judged, beside, arms = result.interval, result.paired_interval, (result.oracle, result.learned)
     method = f"{re.sub(r' [0-9]{4}', '', judged.method)} {percentage(judged.level)}"
     if result.design.metric == "return":
@@ -212,7 +210,6 @@ def _measured(result: GateResult) -> dict[str, str | float]:
 
 
 def _facts(result: GateResult, model: str) -> Iterator[tuple[str, str]]:
-    """Yield names and texts; those that are empty are not shown."""
     design, arms = result.design, (result.oracle, result.learned)
     paired = (f"{ended} {len(starts)}" for ended, starts in starts_by_ending(result).items())
     yield "same starts", ", ".join(paired)
@@ -261,7 +258,6 @@ def _facts(result: GateResult, model: str) -> Iterator[tuple[str, str]]:
 
 
 def _looks(result: GateResult) -> str:
-    """Return what was found at each look, the boundary there, and what stopping saved."""
     looks = " | ".join(
         f"at {look.episodes}: z {look.statistic:.2f}, boundary {look.boundary:.2f}"
         for look in (result.looks if len(result.looks) <= _MOST_LOOKS else result.looks[-1:])
@@ -356,7 +352,6 @@ def cause_of(diagnosis: Diagnosis) -> CardCause:
 
 
 def _numbers(measure: Measure) -> str:
-    """Return a measure's estimate and interval; empty where it has none."""
     if measure.estimate is None:
         return ""
     return f"{measure.estimate:.2f} [{measure.low:.2f}, {measure.high:.2f}]"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import replace
 
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.notation import with_ends
 from pytest_cpg.gates.planning_gap.records import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult
-from pytest_cpg.stats import Interval, agresti_caffo_interval
+from pytest_cpg.stats import agresti_caffo_interval
 from pytest_cpg.stats.paired import exact_mcnemar_p_value, fewest_significant_losses
 from pytest_cpg.stats.returns import paired_mean_interval
 
@@ -47,21 +47,17 @@ def compare(gate: BaselineGate | None, result: GateResult) -> Drift:
     # Another processor on which the oracle arm is the same is told beside news, and is none.
     news = [*differs, elsewhere] if elsewhere else differs
     differs = news if moved else differs
-    evidence = _evidence(gate, now, result.level)
+    drift = _compared(gate, now, result.level)
     beside = f"; {', '.join(news)}" if news else ""
     solved, episodes = gate.learned_arm
-    return Drift(
-        label=evidence.label,
-        text=f"{evidence.text}{beside}",
+    return replace(
+        drift,
+        text=f"{drift.text}{beside}",
         was=_cell(gate),
         now=_cell(now),
-        then={} if evidence.label is Label.INCOMPARABLE else {"learned": solved / episodes},
+        then={} if drift.label is Label.INCOMPARABLE else {"learned": solved / episodes},
         # Of a start that was not run then, nobody knows.
-        worse=evidence.worse if len(gate.learned) >= len(now.learned) else None,
-        lost=None if evidence.worse is None else len(evidence.worse),
-        gained=evidence.gained,
-        p_value=evidence.p_value,
-        interval=evidence.interval,
+        worse=drift.worse if len(gate.learned) >= len(now.learned) else None,
         differs=tuple(differs),
     )
 
@@ -103,7 +99,6 @@ def _from_to(then: BaselineGate, now: BaselineGate) -> str:
 
 
 def _changed_run(then: BaselineGate, now: BaselineGate) -> Iterator[str]:
-    """Yield what is not as it was although the design is."""
     if then.seed != now.seed:
         yield f"seed {then.seed} -> {now.seed}"
     learned, oracle = (len(then.learned), len(now.learned)), (len(then.oracle), len(now.oracle))
@@ -131,56 +126,48 @@ def _elsewhere(then: BaselineGate, now: BaselineGate, moved: int | None) -> str:
     return text if moved is None else f"{text}: {moved} oracle {starts} moved"
 
 
-class _Evidence(NamedTuple):
-    label: Label
-    text: str
-    worse: tuple[int, ...] | None = None
-    gained: int | None = None
-    p_value: float | None = None
-    interval: Interval | None = None
-
-
-def _evidence(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
+def _compared(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
+    """Return what two results say, before anything else that differs is told."""
     if then.design.short_hash != now.design.short_hash:
-        return _Evidence(Label.INCOMPARABLE, f"{_reached(then)} under another design")
+        return Drift(label=Label.INCOMPARABLE, text=f"{_reached(then)} under another design")
     if then.design.metric == "return":
         return _by_returns(then, now, level)
     return (_by_starts if then.seed == now.seed else _by_rates)(then, now, level)
 
 
-def _by_starts(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
+def _by_starts(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
     common = list(zip(then.learned, now.learned, strict=False))
     worse = tuple(start for start, pair in enumerate(common) if pair == ("1", "0"))
     lost, gained = len(worse), common.count(("0", "1"))
     p = exact_mcnemar_p_value(lost=lost, gained=gained)
-    if lost == gained == 0:
-        text = f"{_from_to(then, now)}, no start lost or gained"
-        return _Evidence(Label.UNCHANGED, text, worse, gained, p)
     shown = f"p = {p:.2g}" if p >= _SURE else f"p < {_SURE:g}"
     text = f"{_from_to(then, now)}, lost {lost} start{'s'[: lost != 1]}, gained {gained} ({shown})"
-    if p > 1 - level:
-        return _Evidence(Label.UNRESOLVED, text, worse, gained, p)
-    label = Label.REGRESSED if lost > gained else Label.IMPROVED
-    return _Evidence(label, text, worse, gained, p)
+    if lost == gained == 0:
+        label, text = Label.UNCHANGED, f"{_from_to(then, now)}, no start lost or gained"
+    elif p > 1 - level:
+        label = Label.UNRESOLVED
+    else:
+        label = Label.REGRESSED if lost > gained else Label.IMPROVED
+    return Drift(label=label, text=text, worse=worse, lost=lost, gained=gained, p_value=p)
 
 
-def _by_rates(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
+def _by_rates(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
     drop = agresti_caffo_interval(*then.learned_arm, *now.learned_arm, level=level)
     text = f"{_from_to(then, now)} other starts, a drop of {with_ends(drop)}"
-    return _Evidence(Label.of(drop.low, drop.high, is_same=drop.estimate == 0), text, interval=drop)
+    label = Label.of(drop.low, drop.high, is_same=drop.estimate == 0)
+    return Drift(label=label, text=text, interval=drop)
 
 
-def _by_returns(then: BaselineGate, now: BaselineGate, level: float) -> _Evidence:
+def _by_returns(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
     common = min(len(then.learned), len(now.learned))
     if then.seed != now.seed or common < 2:
-        return _Evidence(
-            Label.INCOMPARABLE,
-            f"{_reached(then)}, and returns are compared on two or more common starts",
-        )
+        text = f"{_reached(then)}, and returns are compared on two or more common starts"
+        return Drift(label=Label.INCOMPARABLE, text=text)
     old, new = then.learned_returns[:common], now.learned_returns[:common]
     drop = paired_mean_interval(old, new, level=level)
     text = (
         f"mean return {_cell(then)} -> {_cell(now)}, on common starts a drop of "
         f"{with_ends(drop, '.3g')}"
     )
-    return _Evidence(Label.of(drop.low, drop.high, is_same=old == new), text, interval=drop)
+    label = Label.of(drop.low, drop.high, is_same=old == new)
+    return Drift(label=label, text=text, interval=drop)

@@ -226,7 +226,6 @@ def loss_split(result: GateResult) -> str:
 
 
 def _mend_blindness(result: GateResult) -> str:
-    """Say what would make a gate see, by what blinds it."""
     earned, by_chance = shared_returns(result.oracle, result.chance)
     if result.design.metric == "return" and (earned == by_chance).all():
         return (
@@ -260,10 +259,7 @@ def _mend_blindness(result: GateResult) -> str:
 
 
 def _mend_margin(result: GateResult) -> str:
-    """Say what margin would be small enough; empty where it is not what blinds a gate.
-
-    Random actions lose more than it there, or the oracle solves too little to have one.
-    """
+    """Say what margin would be small enough; empty where it is not what blinds a gate."""
     adds, margin, metric = result.oracle_over_chance, result.margin, result.design.metric
     if margin is None or not 0 < adds <= margin:
         return ""
@@ -297,7 +293,6 @@ def _mend_planner(result: GateResult) -> str:
 
 
 def _advice_on_gap(result: GateResult) -> str:
-    """Say what to do about a gap, as far as it is known why it is there."""
     if result.diagnosis is not None and result.diagnosis.is_misread:
         return "It is asked or read otherwise than it was trained: mend that first."
     if _loses_by_score(result):
@@ -312,11 +307,7 @@ def _advice_on_gap(result: GateResult) -> str:
 
 
 def _loses_by_score(result: GateResult) -> bool:
-    """Say whether the model's own score is at fault, and not what it imagines.
-
-    So says the diagnosis where it names a cause, and else the third arm, where the score is shown
-    to lose something and the dynamics are not.
-    """
+    """Say whether the model's own score is at fault, by the diagnosis or else by the third arm."""
     if result.diagnosis is not None and result.diagnosis.cause != Cause.NONE:
         return result.diagnosis.cause == Cause.SCORE_HEAD
     scoring, dynamics = result.scoring_loss, result.dynamics_loss

@@ -70,7 +70,6 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
 
 
 def _solved_by(arm: Arm, budget: int) -> Iterator[tuple[float, float]]:
-    """Yield at which step which share of an arm's episodes was solved, up to the budget."""
     yield 0, 0.0
     solved = sorted(min(step, budget) for step in arm.steps[arm.successes].tolist())
     for count, step in enumerate(solved, 1):
@@ -93,7 +92,6 @@ def starts_by_ending(result: GateResult) -> dict[str, tuple[int, ...]]:
 
 
 def _cells(result: GateResult) -> Iterator[Cell]:
-    """Yield the start of each episode, and how both arms ended."""
     for row, (episode, seed) in enumerate(
         # The oracle arm may have run more episodes than there are pairs.
         zip(result.learned.indices.tolist(), result.start_seeds, strict=False)

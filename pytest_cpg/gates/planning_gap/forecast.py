@@ -160,7 +160,6 @@ def _level(design: Design, criteria: Criteria) -> float:
 def _detectable(
     design: Design, criteria: Criteria, rate: float
 ) -> tuple[float | None, float | None]:
-    """Return the gaps found with the wanted chance: independent arms, and paired ones."""
     if design.metric == "return":
         return None, None
     boundary = criteria.boundary(design)

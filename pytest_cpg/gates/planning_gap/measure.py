@@ -210,7 +210,10 @@ def gate_result(
     paired = gap_interval(beside, oracle, learned, level=criteria.gap_level(design))
     if design.metric == "success" and criteria.stop == "fixed" and criteria.interval == beside:
         paired = interval
+    names = ("tolerance", "min_oracle", "margin", "stop", "method", "family_size", "group")
+    asked = {name: getattr(criteria, name) for name in (*names, "is_aa", "is_smoke")}
     return GateResult(
+        **asked,
         verdict=verdict.verdict,
         evidence=verdict.evidence,
         is_weak=verdict.is_weak,
@@ -224,17 +227,8 @@ def gate_result(
         design=design.record,
         seed=int(design.seed),
         level=design.level,
-        tolerance=criteria.tolerance,
-        min_oracle=criteria.min_oracle,
-        margin=criteria.margin,
-        stop=criteria.stop,
-        method=criteria.method,
         max_episodes=design.episodes,
         looks=looks,
-        family_size=criteria.family_size,
-        group=criteria.group,
-        is_aa=criteria.is_aa,
-        is_smoke=criteria.is_smoke,
         starts_skipped=starts.skipped,
         start_seeds=tuple(int(seed) for seed in starts.seeds[: oracle.episodes]),
         swapped=models["learned"].swapped,

@@ -58,7 +58,6 @@ def judge_recipe(results: Sequence[GateResult]) -> tuple[Verdict, Interval]:
 
 
 def _weighed(result: GateResult, interval: Interval) -> Weighed:
-    """Weigh one checkpoint's arms by the interval of the whole recipe."""
     oracle, learned, margin = result.oracle, result.learned, result.margin
     if result.design.metric == "return":
         level, starts = result.interval.level, learned.episodes
@@ -118,10 +117,8 @@ def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Find
 
 
 def _accepted(members: Sequence[Compared]) -> Verdict:
-    """Return the worst verdict that a recipe may have: what its strictest gate accepts.
-
-    One that its checkpoints do not settle informs: proof takes more of them than most have.
-    """
+    """Return the worst verdict that a recipe may have: what its strictest gate accepts."""
+    # One that its checkpoints do not settle informs: proof takes more of them than most have.
     accepted = [Verdict(member.max_verdict.label) for member in members]
     strictest = min(accepted, key=lambda verdict: verdict.severity)
     return max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)

@@ -129,7 +129,6 @@ def episodes_to_see(result: GateResult) -> int | None:
 
 
 def _episodes_needed(result: GateResult) -> int | None:
-    """Return the episodes per arm at which what was observed would be enough."""
     if result.design.metric == "return":
         return _starts_needed(result)
     margin = result.margin if result.margin is not None and result.gap < result.margin else None
@@ -152,7 +151,6 @@ def _episodes_to_bound_oracle(result: GateResult) -> int | None:
 
 
 def _starts_needed(result: GateResult) -> int | None:
-    """Return at how many starts an interval of returns would be narrow enough."""
     interval, margin = result.interval, result.margin
     goal, unseen = abs(interval.estimate), 0.0
     if margin is not None and interval.estimate < margin:

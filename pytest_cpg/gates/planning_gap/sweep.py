@@ -211,7 +211,6 @@ def sweep_settings(
 
 
 def _chosen(settings: Mapping[str, Iterable[Any]]) -> tuple[str, list[Any]]:
-    """Return what is swept over and its settings, each once."""
     chosen = {}
     for over, values in settings.items():
         if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
@@ -272,7 +271,6 @@ def _designs(design: Design, over: str, values: Sequence[Any]) -> dict[str, Desi
 
 
 def _check_horizon(design: Design, learned: Any) -> None:
-    """Raise CpgError for a model that is not planned with the gate's planner."""
     with inference(learned):
         bound = bound_to_starts(learned, design, starts_of(design))
     if bound.planner is not None:
@@ -287,7 +285,6 @@ def _check_horizon(design: Design, learned: Any) -> None:
 def _row(
     design: Design, criteria: Criteria, setting: str, arms: Mapping[str, Arm], steps: int
 ) -> SweepRow:
-    """Return what arms achieved within so many steps."""
     oracle, learned = (
         replace(arms[name], successes=arms[name].successes & (arms[name].steps <= steps))
         for name in ("oracle", "learned")

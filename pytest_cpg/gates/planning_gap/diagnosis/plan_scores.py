@@ -216,11 +216,9 @@ class PlanScores:
         return imagined.reshape(len(latents), -1, *imagined.shape[1:])
 
     def _scored(self, latents: FloatArray) -> FloatArray:
-        """Rate latents [N, C, H, Z] as the model is planned with."""
         return _rated(latents, self._imagination.score)
 
     def _seen(self, latents: FloatArray) -> FloatArray:
-        """Rate what is decoded of latents [N, C, H, Z] as the task does."""
         observe: Any = self._imagination.observe
         return _rated(latents, lambda finite: self._task.score(observe(finite)))
 

@@ -146,7 +146,6 @@ class Readings:
         return scale, y.mean(axis=0) - scale * x.mean(axis=0)
 
     def _of_time(self) -> Iterator[Reading]:
-        """Yield readings of steps one too late, or of another length."""
         steps, rows = self._steps, np.arange(len(self._steps.observations))
         first, count = steps.pair[:, :1], steps.held.shape[1]
         once = self._asked.answers(rows, first)[:, 0]
@@ -278,7 +277,6 @@ class Readings:
         return order, scale
 
     def _of_columns(self) -> Iterator[Reading]:
-        """Yield readings with the columns of observations in another order, sign or unit."""
         size = self._steps.observations.shape[1]
         same = Way(np.arange(size), np.ones(size))
         way = self._best(same, orders_of(size))
@@ -308,7 +306,6 @@ class Readings:
         return tried[best] if errors[best] < _BETTER * errors[0] else now
 
     def _of_normalised(self) -> Iterator[Reading]:
-        """Yield readings of a model that is asked with normalised observations."""
         steps, code = self._steps, NORMALISED.code
         deviation = np.where(steps.deviation > 0, steps.deviation, 1.0)
 
@@ -365,7 +362,6 @@ def _trimmed(inputs: FloatArray, wanted: FloatArray) -> FloatArray:
 
 
 def _as_code(scale: FloatArray, order: IntArray) -> tuple[Convention, str]:
-    """Return what actions in this order and then scaled are called, and their code."""
     is_ordered = bool((order != np.arange(len(order))).any())
     what = f"a[:, {indices(order)}]" if is_ordered else "a"
     if (scale == 1).all():

@@ -81,7 +81,6 @@ def is_below(interval: Interval | None, threshold: float) -> bool:
 
 
 def _of_dynamics(measures: Measures) -> tuple[Cause, ...]:
-    """Return the causes that lie in what is predicted, not in how it is rated."""
     won = measures.won
     if won is None:
         return ()

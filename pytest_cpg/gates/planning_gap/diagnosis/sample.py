@@ -110,7 +110,6 @@ def diagnose(
 
 
 def _samples(result: GateResult) -> Iterator[tuple[int, ...]]:
-    """Yield episodes to ask about, and more of them for where these do not show a cause."""
     learned = result.learned
     # Of short episodes more are needed for as many decisions.
     steps = np.minimum(learned.steps, _DECISIONS).mean()
@@ -184,7 +183,6 @@ def _evidence(
 
 
 def _witness_of(design: Design, learned: BoundModel) -> BoundModel:
-    """Return a model's witness, or raise CpgError where its answers are not comparable."""
     if learned.planner is not None or learned.witness is None:
         whose = "plans itself" if learned.planner is not None else "rates plans and no states"
         raise CpgError(f"a model that {whose} is not diagnosed; see --cpg-replay")

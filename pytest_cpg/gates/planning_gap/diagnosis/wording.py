@@ -138,7 +138,6 @@ def diagnosis_of(
 
 
 def _knows_data(evidence: Evidence, cause: Cause) -> bool:
-    """Say whether training data would tell no more of a cause."""
     if cause == Cause.ONE_STEP_ERROR:
         return evidence.one_step is None or not evidence.one_step.lacks_transitions
     return isinstance(evidence.coverage, Coverage)
@@ -152,10 +151,7 @@ def _told(
     *,
     beside: str = "",
 ) -> Diagnosis:
-    """Return a diagnosis that says what was found, and what to do about each cause.
-
-    Each of two causes has words; those of one beside SCORE HEAD are what the task's score shows.
-    """
+    """Return a diagnosis in words, of which each of two causes has its own."""
     pairs = zip(causes, words, strict=False)
     texts = [_MEANINGS[cause].format(**part) for cause, part in pairs] or [otherwise]
     if len(causes) > 1:
