@@ -41,12 +41,7 @@ class Keyed(Slider):
 
 
 TASK = Keyed()
-DESIGN = Design(
-    task=TASK,
-    planner=RandomShooting(candidates=30, horizon=6),
-    episodes=20,
-    seed=1,
-)
+DESIGN = Design(task=TASK, planner=RandomShooting(candidates=30, horizon=6), episodes=20, seed=1)
 
 
 def measured(learned, oracle=None, design=DESIGN, criteria=USUAL, **options):
@@ -96,10 +91,8 @@ def test_what_to_do_follows_from_what_loses(off):
         found = Diagnosis(cause=cause, summary="", recommendation="", episodes=(), seconds=0.0)
         return said(replace(off, diagnosis=found))
 
-    on_score, on_dynamics = (
-        "What loses is how it rates plans",
-        "Compare its predictions with the simulator",
-    )
+    on_score = "What loses is how it rates plans"
+    on_dynamics = "Compare its predictions with the simulator"
     for text in (said(off), diagnosed(Cause.SCORE_HEAD), diagnosed(Cause.NONE)):
         assert on_score in text
         assert on_dynamics not in text
@@ -126,9 +119,7 @@ def test_returns_are_split_where_they_are_judged():
 def test_there_is_no_third_arm_where_the_task_rates_plans(learned):
     is_aa = isinstance(learned, OracleDynamics)
     result = measured(learned, criteria=Criteria(is_aa=is_aa))
-    assert result.rescored is None
-    assert result.scoring_loss is None
-    assert result.dynamics_loss is None
+    assert result.rescored is result.scoring_loss is result.dynamics_loss is None
     assert [arm.name for arm in result.arms] == ["oracle", "learned", "chance"]
     assert loss_split(result) == ""
 

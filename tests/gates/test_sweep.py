@@ -23,12 +23,7 @@ from pytest_cpg.tasks.grids import two_room
 from pytest_cpg.world_models import OracleDynamics
 
 TASK = two_room(budget=40)
-DESIGN = Design(
-    task=TASK,
-    planner=RandomShooting(candidates=25, horizon=6),
-    episodes=12,
-    seed=3,
-)
+DESIGN = Design(task=TASK, planner=RandomShooting(candidates=25, horizon=6), episodes=12, seed=3)
 
 
 def right(observations, actions):
@@ -112,15 +107,11 @@ def test_success_within_budgets_is_counted_in_one_run(budgets):
 
 
 def test_a_random_planner_succeeds_as_often_under_a_budget_as_within_it():
-    design = Design(**{**_values(), "planner": Chance(horizon=1), "episodes": 30})
+    design = replace(DESIGN, planner=Chance(horizon=1), episodes=30)
     within = sweep("budget", [25, 40], design=design)
-    short = Design(**{**_values(design), "task": two_room(budget=25)})
+    short = replace(design, task=two_room(budget=25))
     alone = measure_gap(short, oracle=OracleDynamics(short.task), learned=still)
     assert within[25].success["oracle"] == alone.oracle.interval
-
-
-def _values(design=DESIGN):
-    return {name: getattr(design, name) for name in design.__dataclass_fields__}
 
 
 class Earning(type(TASK)):
@@ -148,7 +139,7 @@ def test_a_sweep_prints_within_eighty_columns(name, request):
 
 
 def test_what_is_perturbed_in_all_rows_is_told():
-    design = Design(**{**_values(), "perturbation": DropActions(2), "episodes": 4})
+    design = replace(DESIGN, perturbation=DropActions(2), episodes=4)
     found = sweep("horizon", [2], design=design)
     assert str(found).startswith("sweep over horizon: two-room, under drop-next-2\n")
     assert found[2].arms["oracle"].perturbed is not None
@@ -190,20 +181,25 @@ class Striding:
 def test_a_model_that_plans_itself_has_no_rows_over_horizons():
     with pytest.raises(CpgError, match="Striding object', which looks 3 steps ahead in every"):
         sweep("horizon", [2, 5], learned=Striding())
-    design = Design(**{**_values(), "episodes": 3})
+    design = replace(DESIGN, episodes=3)
     assert len(sweep("budget", [5, 20], design=design, learned=Striding()).rows) == 2
 
 
-def test_a_gate_that_is_judged_by_returns_has_no_success_rates_to_sweep():
-    design = Design(**{**_values(), "metric": "return"})
-    with pytest.raises(CpgError, match='Write metric="success" in the marker'):
-        sweep("budget", [5, 20], design=design)
-
-
-def test_a_perturbation_of_the_marker_is_not_silently_replaced():
-    design = Design(**{**_values(), "perturbation": DropActions(2)})
-    with pytest.raises(CpgError, match="the marker has 'drop-next-2', and this sweep sets each"):
-        sweep("perturbation", ["none"], design=design)
+@pytest.mark.parametrize(
+    ("over", "asked", "more", "message"),
+    [
+        ("budget", [5, 20], {"metric": "return"}, 'Write metric="success" in the marker'),
+        (
+            "perturbation",
+            ["none"],
+            {"perturbation": DropActions(2)},
+            "the marker has 'drop-next-2', and this sweep sets each",
+        ),
+    ],
+)
+def test_a_sweep_that_does_not_fit_its_marker_is_refused(over, asked, more, message):
+    with pytest.raises(CpgError, match=message):
+        sweep(over, asked, design=replace(DESIGN, **more))
 
 
 @pytest.mark.parametrize(
@@ -220,13 +216,9 @@ def test_an_effective_horizon_of_nothing_is_refused(horizons, arm, tolerance, me
 
 def test_progress_names_the_setting_and_the_arm():
     heard = []
-    design = Design(**{**_values(), "episodes": 3})
-    sweep(
-        "perturbation",
-        ["none", "delay-1"],
-        design=design,
-        progress=lambda name, stage: heard.append(name),
-    )
+    design = replace(DESIGN, episodes=3)
+    asked = ["none", "delay-1"]
+    sweep("perturbation", asked, design=design, progress=lambda name, _: heard.append(name))
     assert list(dict.fromkeys(heard)) == [
         f"{setting} {arm}"
         for setting in ("none", "delay-1")
@@ -251,7 +243,7 @@ def test_perturbed_arms_are_the_same_on_an_executor_and_from_the_cache(tmp_path,
 
 
 def test_a_perturbed_episode_is_replayed_as_it_went():
-    design = Design(**{**_values(), "perturbation": DropActions(5)})
+    design = replace(DESIGN, perturbation=DropActions(5))
     models = {"oracle": OracleDynamics(TASK), "learned": still}
     result = measure_gap(design, **models)
     replayed = replay(design, **models, episodes=[2, 7])
@@ -262,7 +254,7 @@ def test_a_perturbed_episode_is_replayed_as_it_went():
 
 
 def test_models_are_ranked_under_the_perturbation_of_the_marker():
-    design = Design(**{**_values(), "perturbation": DropActions(9)})
+    design = replace(DESIGN, perturbation=DropActions(9))
     found = rank_on_starts(design, {"right": right, "still": still})
     alone = measure_gap(design, oracle=OracleDynamics(TASK), learned=still).learned
     assert np.array_equal(found.arms["still"].perturbed, alone.perturbed)
@@ -271,19 +263,13 @@ def test_models_are_ranked_under_the_perturbation_of_the_marker():
 
 def test_a_model_with_its_own_score_has_one_more_arm():
     track = Slider()
-    design = Design(**{**_values(), "task": track, "perturbation": DropActions(1)})
-    found = sweep_settings(
-        design,
-        Criteria(),
-        oracle=OracleDynamics(track),
-        learned=Scoring(),
-        settings={"horizon": [4]},
-    )
+    design = replace(DESIGN, task=track, perturbation=DropActions(1))
+    models = {"oracle": OracleDynamics(track), "learned": Scoring()}
+    found = sweep_settings(design, Criteria(), **models, settings={"horizon": [4]})
     assert set(found[4].success) == {"oracle", "rescored", "learned", "chance"}
     assert found[4].arms["rescored"].perturbed is not None
     assert "\n  rescored" in str(found)
-    result = measure_gap(design, oracle=OracleDynamics(track), learned=Scoring())
-    assert ", oracle+score " in recovery_text(result)
+    assert ", oracle+score " in recovery_text(measure_gap(design, **models))
 
 
 def test_the_effective_horizon_is_the_smallest_that_is_as_good_as_any():
