@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.planning_gap.compare import compare
-from pytest_cpg.gates.planning_gap.records import BaselineGate
+from pytest_cpg.gates.planning_gap.records import BaselineGate, compare
 
 COMMIT = "3f2c1e9abcde"
 SOLVED = first(50, 50)

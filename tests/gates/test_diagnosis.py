@@ -38,7 +38,7 @@ from pytest_cpg.gates.planning_gap.diagnosis.losses import (
     over_episodes,
     upper_quartile,
 )
-from pytest_cpg.gates.planning_gap.diagnosis.rules import has_headroom
+from pytest_cpg.gates.planning_gap.diagnosis.measures import has_headroom
 from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.diagnosis.wording import diagnosis_of
 from pytest_cpg.gates.planning_gap.figures import profile_figures

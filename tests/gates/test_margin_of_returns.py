@@ -6,7 +6,7 @@ from fakes import result_of
 from pytest_cpg import Verdict
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.planning_gap.explanation import advice, meaning
-from pytest_cpg.gates.planning_gap.resolving import resolve_hint, settling
+from pytest_cpg.gates.planning_gap.forecast import resolve_hint, settling
 from pytest_cpg.gates.planning_gap.result import possible_return_gap
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 

@@ -6,7 +6,7 @@ import pytest
 from fakes import first, judged, result_of
 
 from pytest_cpg import Verdict
-from pytest_cpg.gates.planning_gap.recipes import differences, judge_recipe
+from pytest_cpg.gates.planning_gap.ruling import differences, judge_recipe
 from pytest_cpg.report.ledger import Entry, Ledger
 from pytest_cpg.report.together import together
 from pytest_cpg.stats.clusters import cluster_interval

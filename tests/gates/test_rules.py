@@ -4,9 +4,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from pytest_cpg.gates.planning_gap.diagnosis.measures import Measures
-from pytest_cpg.gates.planning_gap.diagnosis.repairs import WonBack
-from pytest_cpg.gates.planning_gap.diagnosis.rules import causes_of
+from pytest_cpg.gates.planning_gap.diagnosis.losses import WonBack
+from pytest_cpg.gates.planning_gap.diagnosis.measures import Measures, causes_of
 from pytest_cpg.stats import Interval
 
 

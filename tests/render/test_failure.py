@@ -16,7 +16,7 @@ from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import ForecastLine, max_verdict_of
 from pytest_cpg.gates.notation import duration, fitted_names
 from pytest_cpg.gates.planning_gap.card import card_of
-from pytest_cpg.gates.planning_gap.resolving import resolve_hint, settling
+from pytest_cpg.gates.planning_gap.forecast import resolve_hint, settling
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.render import live, progress

@@ -18,8 +18,7 @@ from pytest_cpg.contracts.codec import decode
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.planning_gap.compare import compare
-from pytest_cpg.gates.planning_gap.records import BaselineGate
+from pytest_cpg.gates.planning_gap.records import BaselineGate, compare
 from pytest_cpg.gates.planning_gap.result import GateResult, Look
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.report.document import document, read, report, session_in

@@ -21,7 +21,7 @@ from pytest_cpg.gates.planning_gap.figures import (
     starts_by_ending,
     trends,
 )
-from pytest_cpg.gates.planning_gap.forecast import surely_failed_drop
+from pytest_cpg.gates.planning_gap.forecast import settling, surely_failed_drop
 from pytest_cpg.gates.planning_gap.notation import (
     WEIGHT_DIGITS,
     arm_name,
@@ -30,7 +30,6 @@ from pytest_cpg.gates.planning_gap.notation import (
     reached,
     recovery_text,
 )
-from pytest_cpg.gates.planning_gap.resolving import settling
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
 from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason, severity_of
 from pytest_cpg.gates.planning_gap.stopping import gap_interval, level_of_last_look

@@ -6,13 +6,13 @@ import re
 
 from pytest_cpg.gates.notation import number, percentage, with_ends
 from pytest_cpg.gates.planning_gap.cause import Cause, advice_on_score
-from pytest_cpg.gates.planning_gap.notation import arm_name, reached
-from pytest_cpg.gates.planning_gap.resolving import (
+from pytest_cpg.gates.planning_gap.forecast import (
     episodes_to_see,
     is_strong,
     resolve_hint,
     sees_alone,
 )
+from pytest_cpg.gates.planning_gap.notation import arm_name, reached
 from pytest_cpg.gates.planning_gap.result import (
     GateResult,
     highest_rate_of,

@@ -42,14 +42,12 @@ from pytest_cpg.gates.options import OF_PLANNING_GAP
 from pytest_cpg.gates.plan_quality.measure import exploitation_of
 from pytest_cpg.gates.planning_gap.benchmark import Benchmark
 from pytest_cpg.gates.planning_gap.card import card_of
-from pytest_cpg.gates.planning_gap.compare import compare, unprovable
 from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.forecast import cost_of, forecast
 from pytest_cpg.gates.planning_gap.measure import measure_gap
-from pytest_cpg.gates.planning_gap.recipes import recipe_findings
-from pytest_cpg.gates.planning_gap.records import BaselineGate, Loss
+from pytest_cpg.gates.planning_gap.records import BaselineGate, Loss, compare, unprovable
 from pytest_cpg.gates.planning_gap.result import GateResult, without_effect
-from pytest_cpg.gates.planning_gap.ruling import ruling_of
+from pytest_cpg.gates.planning_gap.ruling import recipe_findings, ruling_of
 from pytest_cpg.gates.planning_gap.stopping import (
     Criteria,
     StopMode,

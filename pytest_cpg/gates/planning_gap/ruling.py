@@ -1,11 +1,16 @@
-"""Ruling: what a result says to a test, and whether it may pass for it."""
+"""Ruling: what a result says to a test, and what checkpoints of one recipe say together."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
+from pytest_cpg.gates.finding import Compared, Finding
 from pytest_cpg.gates.planning_gap.notation import reached
-from pytest_cpg.gates.planning_gap.result import GateResult, highest_rate_of
-from pytest_cpg.stats import Verdict
+from pytest_cpg.gates.planning_gap.result import GateResult, highest_rate_of, possible_return_gap
+from pytest_cpg.stats import Interval, Verdict
+from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
+from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 
 
 def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
@@ -77,3 +82,122 @@ def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
         f"random actions would have passed this gate, so it judges no model (chance "
         f"{reached(result.chance, metric)}, oracle {reached(result.oracle, metric)})"
     )
+
+
+def differences(results: Sequence[GateResult]) -> list[str]:
+    """Return one clause for everything in which gates differ that recipes must have in common.
+
+    Only the model may differ, the seed and the number of episodes: gaps of another task, planner
+    or metric are no samples of the same quantity.
+    """
+    first, *others = results
+    clauses: list[str] = []
+    for other in others:
+        clauses += first.design.changes(other.design)
+        for name in ("margin", "tolerance"):
+            then, now = getattr(first, name), getattr(other, name)
+            clauses += [f"{name} {then} -> {now}"] * (then != now)
+        then, now = first.interval.level, other.interval.level
+        clauses += [f"level {then:g} -> {now:g}"] * (then != now)
+    return list(dict.fromkeys(clauses))
+
+
+def judge_recipe(results: Sequence[GateResult]) -> tuple[Verdict, Interval]:
+    """Judge a recipe by the gaps of its checkpoints, which are clusters and not more episodes.
+
+    There are at least two, without `differences`. The verdict is the one that the rules of a gate
+    give to every checkpoint's arms with the recipe's interval, at the level of the gates' own;
+    INCONCLUSIVE where they do not agree.
+    """
+    level, metric = results[0].interval.level, results[0].design.metric
+    same_starts = len({result.seed for result in results}) < len(results)
+    if metric == "return":
+        interval = cluster_return_interval(
+            [result.oracle.returns[: result.learned.episodes] for result in results],
+            [result.learned.returns for result in results],
+            level=level,
+            same_starts=same_starts,
+        )
+    else:
+        interval = cluster_interval(
+            [result.oracle.solved for result in results],
+            [result.learned.solved for result in results],
+            level=level,
+            same_starts=same_starts,
+        )
+    verdicts = {_weighed(result, interval).verdict for result in results}
+    return verdicts.pop() if len(verdicts) == 1 else Verdict.INCONCLUSIVE, interval
+
+
+def _weighed(result: GateResult, interval: Interval) -> Weighed:
+    oracle, learned, margin = result.oracle, result.learned, result.margin
+    if result.design.metric == "return":
+        level, starts = result.interval.level, learned.episodes
+        possible = possible_return_gap(oracle, learned, result.chance, level=level)
+        possible = max(interval.high, possible)
+        return weigh_returns(interval, starts=starts, possible=possible, margin=margin)
+    tolerance = result.tolerance
+    return weigh_gap(interval, oracle.solved, learned.solved, tolerance=tolerance, margin=margin)
+
+
+def recipe_findings(compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:
+    """Return a statement about every recipe of which a checkpoint was measured."""
+    findings = []
+    for group in dict.fromkeys(member.result.group for member in compared if member.result.group):
+        members = [member for member in compared if member.result.group == group]
+        gates = {gate for gate, recipe in groups.items() if recipe == group}
+        absent = len(gates - {member.gate for member in members})
+        findings.append(_recipe_finding(f"recipe {group}: ", members, absent))
+    return findings
+
+
+def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Finding:
+    results = [member.result for member in members]
+    checkpoints = ", ".join(map(_arms, results))
+    differing = differences(results)
+    if differing:
+        return Finding(
+            f"{lead}its gates are no samples of one quantity ({'; '.join(differing)}); give each "
+            f"kind its own group=",
+            fails=True,
+        )
+    if absent:
+        return Finding(
+            f"{lead}{Verdict.INCONCLUSIVE}, {len(members)} of {len(members) + absent} checkpoints "
+            f"reported ({checkpoints}); it is judged by all or not at all"
+        )
+    if len(members) == 1:
+        return Finding(
+            f"{lead}one checkpoint ({checkpoints}) says nothing about the recipe; gate more of "
+            f"them with the same group="
+        )
+    (verdict, interval), metric = judge_recipe(results), results[0].design.metric
+    form, strictest = "+.2f" if metric == "success" else "+.3g", _accepted(members)
+    is_worse = verdict.severity > strictest.severity
+    # What fails without the checkpoints that are expected to is no fault of theirs.
+    others = [member.result for member in members if not member.is_excused]
+    is_expected = len(others) < len(members) and not (
+        len(others) > 1 and judge_recipe(others)[0].severity > strictest.severity
+    )
+    beside = f"; worse than {strictest}{', as expected' * is_expected}" if is_worse else ""
+    return Finding(
+        f"{lead}{verdict}, gap {interval.estimate:{form}} [{interval.low:{form}},"
+        f"{interval.high:{form}}]{' in mean return' * (metric == 'return')} over {len(members)} "
+        f"checkpoints as clusters ({interval.method}): {checkpoints}{beside}",
+        fails=is_worse and not is_expected,
+    )
+
+
+def _accepted(members: Sequence[Compared]) -> Verdict:
+    """Return the worst verdict that a recipe may have: what its strictest gate accepts."""
+    # One that its checkpoints do not settle informs: proof takes more of them than most have.
+    accepted = [Verdict(member.max_verdict.label) for member in members]
+    strictest = min(accepted, key=lambda verdict: verdict.severity)
+    return max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)
+
+
+def _arms(result: GateResult) -> str:
+    oracle, learned = result.oracle, result.learned
+    if result.design.metric == "return":
+        return f"{learned.returns.mean():.4g} against {oracle.returns.mean():.4g}"
+    return f"{reached(learned, 'success')} against {reached(oracle, 'success')}"

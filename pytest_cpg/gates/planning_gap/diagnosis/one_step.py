@@ -16,9 +16,13 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.diagnosis.conventions import vector
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import OneStep, Term
-from pytest_cpg.gates.planning_gap.diagnosis.losses import LEVEL, over_episodes, per_episode
+from pytest_cpg.gates.planning_gap.diagnosis.losses import (
+    LEVEL,
+    WINDOW_ERROR,
+    over_episodes,
+    per_episode,
+)
 from pytest_cpg.gates.planning_gap.diagnosis.measures import CONTRAST
-from pytest_cpg.gates.planning_gap.diagnosis.repairs import WINDOW_ERROR
 from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
     AskedModel,
     actions_to_try,

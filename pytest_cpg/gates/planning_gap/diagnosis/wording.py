@@ -11,7 +11,6 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Profile, advice_on
-from pytest_cpg.gates.planning_gap.diagnosis import rules
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     WINDOW,
@@ -20,14 +19,24 @@ from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     OneStep,
     Term,
 )
-from pytest_cpg.gates.planning_gap.diagnosis.losses import FEWEST_EPISODES, LEAST_REGRET
+from pytest_cpg.gates.planning_gap.diagnosis.losses import (
+    FEWEST_EPISODES,
+    LEAST_REGRET,
+    MOST,
+    WINDOW_ERROR,
+)
 from pytest_cpg.gates.planning_gap.diagnosis.measures import (
+    LEAST_OUTSIDE,
+    LEAST_RIGHT,
     MOST_BLIND,
     Measures,
     by_the_task,
+    causes_of,
+    has_contrast,
+    has_headroom,
+    is_above,
     measures_of,
 )
-from pytest_cpg.gates.planning_gap.diagnosis.repairs import MOST, WINDOW_ERROR
 from pytest_cpg.stats import Interval, Verdict
 
 _MEANINGS = {
@@ -90,7 +99,7 @@ def diagnosis_of(
 ) -> Diagnosis:
     """Return what the evidence shows of a gate with this verdict."""
     causes: tuple[Cause, ...] = ()
-    if rules.has_headroom(headroom, oracle_rate.high):
+    if has_headroom(headroom, oracle_rate.high):
         causes = (Cause.PLANNER,)
     search = f"4 x search not run: at most {1 - oracle_rate.estimate:.2f} of starts to gain"
     solved, tried = headroom or (0, 0)
@@ -110,14 +119,14 @@ def diagnosis_of(
     if verdict == Verdict.MODEL_BOTTLENECK:
         seen = by_the_task(evidence)
         by_task = None if seen is None else measures_of(seen)
-        causes = rules.causes_of(
+        causes = causes_of(
             measures, scoring_share=scoring_share, memory=evidence.memory, by_task=by_task
         )
         if by_task is not None and causes[:1] == (Cause.SCORE_HEAD,):
             second = words | _words(by_task, scoring_share)
         otherwise = f"{_unexplained(measures, words['regret'], len(episodes))} {_LOOK}"
         # What else was measured to be bad, and is not the cause.
-        if rules.is_above(measures.outside, rules.LEAST_OUTSIDE) and Cause.COVERAGE not in causes:
+        if is_above(measures.outside, LEAST_OUTSIDE) and Cause.COVERAGE not in causes:
             beside = _LEFT_DATA.format(**words)
     advice = " ".join(
         advice_on(
@@ -204,14 +213,14 @@ def _words(measures: Measures, scoring_share: Interval | None) -> dict[str, str]
             f"inside, and by {numbers['outside_error']} outside"
         )
     right, others = 0.0 if measures.one_step is None else measures.one_step.right, ""
-    if rules.has_contrast(measures):
+    if has_contrast(measures):
         others = ", and right at the others"
-    elif right > rules.LEAST_RIGHT:
+    elif right > LEAST_RIGHT:
         others = f", and right in {_share(right)} of single steps"
     # What shows a score to be at fault: the third arm, or which plans it prefers.
     saved = numbers.get("dynamics", "unknown")
     scoring = f"with the true dynamics only {saved} of the loss disappears"
-    if scoring_share is not None and rules.is_above(scoring_share, MOST):
+    if scoring_share is not None and is_above(scoring_share, MOST):
         lost = _share(scoring_share.estimate)
         scoring = f"true dynamics, rated by the model, still lose {lost} of the gap"
     steps = "fewer steps" if measures.lost_at is None else f"fewer than {measures.lost_at} steps"
@@ -259,7 +268,7 @@ def _words_of_step(one_step: OneStep | None) -> dict[str, str]:
 def _table(measures: Measures, evidence: Evidence) -> Iterator[Measure]:
     last, one_step, won = measures.lost_at, measures.one_step, measures.won
     chance = "never chance" if last is None else f"chance from step {last} on"
-    of_coverage = f"of states outside the data; bad above {rules.LEAST_OUTSIDE:g}"
+    of_coverage = f"of states outside the data; bad above {LEAST_OUTSIDE:g}"
     if not isinstance(evidence.coverage, Coverage):
         of_coverage = f"not checked: {evidence.coverage}"
     of_window = f"error / change by plans; bad above {WINDOW_ERROR:g}"
