@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -84,11 +84,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
     oracle = run.given["oracle_dynamics"]
     _check_role(model, is_aa=criteria.is_aa)
     with inference(oracle, model):
-        starts = starts_of(design)
-        bound = {
-            "learned": bound_to_starts(model, design, starts),
-            "oracle": bound_as_truth(oracle, design, starts),
-        }
+        starts, bound = _bound(design, oracle, model)
         learned = bound["learned"]
         if learned.planner is not None:
             raise CpgError(
@@ -97,20 +93,8 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
                 'planner: planner="cem".'
             )
         with unchanged("the learned model", learned, design, starts):
-            decided = decide(
-                design,
-                learned,
-                starts,
-                progress=partial(run.stage, "planning"),
-            ).sampled()
-            standings = standings_of(
-                design,
-                bound,
-                decided.decisions,
-                decided.plans,
-                k=criteria.k,
-                search=criteria.neighbours,
-                progress=run.progress,
+            decided, standings = _scored(
+                design, criteria, bound, starts, partial(run.progress, "planning"), run.progress
             )
             # What a few episodes do not show, the whole gate may.
             is_blind = not criteria.is_smoke and ignores_action(
@@ -147,30 +131,46 @@ def exploitation_of(
     criteria = Criteria(level=design.level)
     try:
         with inference(oracle, learned):
-            starts = starts_of(design)
-            bound = {
-                "learned": bound_to_starts(learned, design, starts),
-                "oracle": bound_as_truth(oracle, design, starts),
-            }
-            decided = decide(
-                design,
-                bound["learned"],
-                starts.take(np.array(episodes)),
-                progress=lambda stage: progress("planning again", *stage),
-            ).sampled()
-            standings = standings_of(
-                design,
-                bound,
-                decided.decisions,
-                decided.plans,
-                k=criteria.k,
-                search=criteria.neighbours,
-                progress=progress,
-            )
+            starts, bound = _bound(design, oracle, learned)
+            chosen = starts.take(np.array(episodes))
+            again = partial(progress, "planning again")
+            decided, standings = _scored(design, criteria, bound, chosen, again, progress)
     # A model may raise anything.
     except Exception:
         return None
     return result_of(design, criteria, decided, standings).exploitation
+
+
+def _bound(design: Design, oracle: Any, model: Any) -> tuple[Starts, dict[str, BoundModel]]:
+    starts = starts_of(design)
+    return starts, {
+        "learned": bound_to_starts(model, design, starts),
+        "oracle": bound_as_truth(oracle, design, starts),
+    }
+
+
+def _scored(
+    design: Design,
+    criteria: Criteria,
+    bound: Mapping[str, BoundModel],
+    starts: Starts,
+    planning: Callable[..., None],
+    progress: Callable[..., None],
+) -> tuple[Decided, Standings]:
+    """Run the episodes of the learned model, and score some decisions of each in both worlds."""
+    decided = decide(
+        design, bound["learned"], starts, progress=lambda stage: planning(*stage)
+    ).sampled()
+    standings = standings_of(
+        design,
+        bound,
+        decided.decisions,
+        decided.plans,
+        k=criteria.k,
+        search=criteria.neighbours,
+        progress=progress,
+    )
+    return decided, standings
 
 
 def result_of(
@@ -241,11 +241,7 @@ def _pairs(first: dict[int, float], second: dict[int, float]) -> Pairs:
 def _worst(
     rows: tuple[Decision, ...], matters: BoolArray, standings: Standings
 ) -> tuple[Place, ...]:
-    imagined, true, regrets = (
-        standings.imagined.scores,
-        standings.true.scores,
-        standings.true.regrets,
-    )
+    imagined, (true, regrets, *_) = standings.imagined.scores, standings.true
     # Of equal ones the earlier episode, whatever was planned together.
     order = sorted(
         np.flatnonzero(matters & (imagined > true)),
@@ -257,7 +253,7 @@ def _worst(
             at=rows[row].at,
             imagined=round(float(imagined[row]), 6),
             true=round(float(true[row]), 6),
-            regret=float(f"{standings.true.regrets[row]:.6g}"),
+            regret=float(f"{regrets[row]:.6g}"),
         )
         for row in order[:_MOST_PLACES]
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -30,11 +30,9 @@ from pytest_cpg.world_models import BoundModel
 _MOST_NUMBERS = 2**22
 # Of a plan in a model that draws noise: all plans of a decision meet the same.
 _ROLLOUTS = 8
-_FIELDS = ("scores", "regrets", "beats_all", "flat")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Standing:
+class Standing(NamedTuple):
     """Where ``N`` plans stand among their neighbours in one world.
 
     Attributes
@@ -72,8 +70,7 @@ class Standing:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Standings:
+class Standings(NamedTuple):
     """Where plans stand in the learned model and in truth, and random ones in truth."""
 
     imagined: Standing
@@ -102,12 +99,8 @@ def standings_of(
     )
     rngs = decisions.streams(design.seed, Purpose.RANDOM_PLANS)
     random = design.task.actions.sample(rngs, (plans.shape[1],))
-    asked = (
-        ("imagined", "learned", plans),
-        ("true", "oracle", plans),
-        ("chance", "oracle", random),
-    )
-    count, done = len(asked) * len(plans), 0
+    worlds = (("learned", plans), ("oracle", plans), ("oracle", random))
+    count, done = len(worlds) * len(plans), 0
 
     def tell(scored: int) -> None:
         nonlocal done
@@ -116,12 +109,12 @@ def standings_of(
 
     tell(0)
     return Standings(
-        **{
-            name: standing_of(
+        *(
+            standing_of(
                 design, arm, bound[arm], decisions, rated, truths, k=k, search=search, tell=tell
             )
-            for name, arm, rated in asked
-        }
+            for arm, rated in worlds
+        )
     )
 
 
@@ -176,9 +169,7 @@ def standing_of(
         scorer = _Scorer(design, model, arm, decisions.take(rows))
         found.append(scorer.standing(plans[rows], beside[rows], k=k, search=search))
         tell(len(rows))
-    return Standing(
-        **{one: np.concatenate([getattr(part, one) for part in found]) for one in _FIELDS}
-    )
+    return Standing(*map(np.concatenate, zip(*found, strict=True)))
 
 
 class _Scorer:

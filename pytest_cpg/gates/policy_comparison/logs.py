@@ -87,21 +87,20 @@ class Episodes:
     @property
     def transitions(self) -> Transitions:
         """All steps of which is known where they led to, with rewards and terminations."""
-        # A step without a next observation has none: never that of the next episode, or its own.
-        counted = [
-            (episode, min(len(episode.actions), len(episode.observations) - 1))
-            for episode in self.episodes
-        ]
+        rows = []
+        for episode in self.episodes:
+            # A step without a next observation has none: not its own, nor the next episode's.
+            steps = min(len(episode.actions), len(episode.observations) - 1)
+            seen = episode.observations[: steps + 1]
+            taken = (part[:steps] for part in (episode.actions, episode.rewards, episode.ends))
+            rows.append((seen[:-1], seen[1:], *taken))
+        before, after, actions, rewards, ends = map(np.concatenate, zip(*rows, strict=True))
         return Transitions(
-            observations=np.concatenate(
-                [episode.observations[:steps] for episode, steps in counted]
-            ),
-            actions=np.concatenate([episode.actions[:steps] for episode, steps in counted]),
-            next_observations=np.concatenate(
-                [episode.observations[1 : steps + 1] for episode, steps in counted]
-            ),
-            rewards=np.concatenate([episode.rewards[:steps] for episode, steps in counted]),
-            terminations=np.concatenate([episode.ends[:steps] for episode, steps in counted]),
+            observations=before,
+            actions=actions,
+            next_observations=after,
+            rewards=rewards,
+            terminations=ends,
         )
 
     def split(self, every: int = 5) -> tuple[Episodes, Episodes]:
