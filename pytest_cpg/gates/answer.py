@@ -102,18 +102,18 @@ def _answer(
 
 def fault_of(place: str, error: BaseException, wanted: str = "") -> KindError:
     """Return what says that a user's code raised, by the place that called it, and where."""
-    found = KindError(
+    fault = KindError(
         f"{place} raised {type(error).__name__}: {error}{_where(error)}."
         f"{f' It has to return {wanted}.' * bool(wanted)}"
     )
     # Whoever shows it whole need not raise it first.
-    found.__cause__ = error
-    return found
+    fault.__cause__ = error
+    return fault
 
 
 def _where(error: BaseException) -> str:
-    own = own_frames(error)
-    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    frames = own_frames(error)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
 
 
 def _of(kind: type) -> Callable[[Any], Any]:
@@ -128,7 +128,9 @@ def _of(kind: type) -> Callable[[Any], Any]:
 
 
 def _findings(answer: Any) -> list[Finding]:
-    if not isinstance(answer, Sequence) or not all(isinstance(one, Finding) for one in answer):
+    if not isinstance(answer, Sequence) or not all(
+        isinstance(finding, Finding) for finding in answer
+    ):
         raise TypeError
     return list(answer)
 

@@ -136,12 +136,12 @@ def name(value: Any) -> str:
 
 def gate_name(value: Any) -> str:
     """Parse a gate's own name, which must not look like a test's or like a second comparison."""
-    given = name(value)
-    if not given or "::" in given or re.search(r" #\d+$", given):
+    text = name(value)
+    if not text or "::" in text or re.search(r" #\d+$", text):
         raise ArgumentTypeError(
-            f"need a name without '::' that does not end in ' #2', got {given!r}"
+            f"need a name without '::' that does not end in ' #2', got {text!r}"
         )
-    return given
+    return text
 
 
 def workers(value: Any) -> int | str:

@@ -68,14 +68,14 @@ def asked_of(
     place, usage : str
         Where they are written, and how, for messages.
     """
-    known = {argument.name: argument for argument in arguments}
+    taken = {argument.name: argument for argument in arguments}
     merged = dict(ChainMap(*map(dict, said)))
-    unknown = [name for name in merged if name not in known]
-    *_, found = all_answers(
-        *(partial(refuse_name, name, known, place) for name in unknown),
+    unknown = [name for name in merged if name not in taken]
+    *_, answers = all_answers(
+        *(partial(refuse_name, name, taken, place) for name in unknown),
         lambda: all_answers(*(partial(_read, one, merged, given) for one in arguments)),
     )
-    read = dict(zip(known, found, strict=True))
+    read = dict(zip(taken, answers, strict=True))
     for name, (value, _) in read.items():
         if value is REQUIRED:
             raise ValueError(f"{place} names no {name}. Write {usage}.")
@@ -108,12 +108,12 @@ def checked_by(
 
     Raises ValueError or ComponentError, naming every value that is wrong and what to type instead.
     """
-    given = asked.values["max_verdict"]
+    worst_label = asked.values["max_verdict"]
     # A kind may do with its own whatever it likes.
-    own = replace(asked, values={**asked.values}, options={**asked.options})
+    copied = replace(asked, values={**asked.values}, options={**asked.options})
     spec, accepted, made = all_answers(
-        partial(ask, kind, "parse", own),
-        lambda: None if given is None else max_verdict_of(given, kind.labels),
+        partial(ask, kind, "parse", copied),
+        lambda: None if worst_label is None else max_verdict_of(worst_label, kind.labels),
         model,
     )
     if accepted is None:
@@ -124,7 +124,7 @@ def checked_by(
 
 def example(kind: GateKind[Any, Any]) -> str:
     """Return a marker of a kind as it may be written."""
-    needed = [one.name for one in kind.arguments if one.default is REQUIRED]
+    needed = [argument.name for argument in kind.arguments if argument.default is REQUIRED]
     usual = ", ".join(f"{name}=..." for name in needed)
     return f"@pytest.mark.{kind.marker}({kind.example if has(kind, Example) else usual})"
 

@@ -159,7 +159,7 @@ class AtMost(CriteriaKind[Measured]):
         else:
             errors = self._errors(spec, model, run)
             answer = (self._mean(errors, spec), f"{len(errors)} questions")
-        found, p_value, size = self._read(answer, limit, level)
+        interval, p_value, size = self._read(answer, limit, level)
         if self.ignorant is not None and errors is not None:
             other = self._mean(self._errors(spec, self.ignorant, run), spec)
             if other.p_above(limit) > (1 - level) / 2:
@@ -172,7 +172,7 @@ class AtMost(CriteriaKind[Measured]):
             limit=limit,
             size=size,
             conditions=self.said(spec, but=("limit", "confidence")),
-            found=found,
+            found=interval,
             p_value=p_value,
             errors=errors,
             blind=blind,
@@ -192,25 +192,25 @@ class AtMost(CriteriaKind[Measured]):
 
     def shown(self, result: Measured, model: str) -> dict[str, Any]:
         """Return the number beside its limit."""
-        found, limit = result.found, result.limit
+        interval, limit = result.found, result.limit
         cells = {
-            self.number: _text(found.estimate),
-            "CI": f"[{_text(found.low)}, {_text(found.high)}]",
+            self.number: _text(interval.estimate),
+            "CI": f"[{_text(interval.low)}, {_text(interval.high)}]",
             "limit": f"{limit:g}",
         }
         # A number of numpy's compares to a bool of numpy's, which repeats no tuple.
-        is_above = bool(found.estimate > limit)
-        most = 2 * min(max(found.high, limit), sys.float_info.max / 2)
+        is_above = bool(interval.estimate > limit)
+        most = 2 * min(max(interval.high, limit), sys.float_info.max / 2)
         return {
             "sentence": f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}, "
             f"{result.size}",
             "size": result.size,
             "cells": cells,
-            "table": Table.of(model, cells, found, axis=(min(0.0, found.low), most)),
+            "table": Table.of(model, cells, interval, axis=(min(0.0, interval.low), most)),
             "why": self.meaning * is_above,
             "do": self.advice * is_above,
-            "effect": Effect(found=found, unit=self.unit, is_share=False, margin=limit),
-            "numbers": numbers_of({self.number.replace(" ", "_").replace("-", "_"): found}),
+            "effect": Effect(found=interval, unit=self.unit, is_share=False, margin=limit),
+            "numbers": numbers_of({self.number.replace(" ", "_").replace("-", "_"): interval}),
         }
 
     def entry(self, result: Measured) -> Measured:
@@ -268,19 +268,19 @@ class AtMost(CriteriaKind[Measured]):
         try:
             if not math.isfinite(number := sampled.estimate):
                 raise WorldModelError(f"the {self.number} of the model is {number}. {CURE}")
-            found, p_value = sampled.interval(level), sampled.p_above(limit)
-            is_right = -math.inf < found.low <= found.high < math.inf
-            is_right = is_right and found.level == level and 0 <= p_value <= 1
+            interval, p_value = sampled.interval(level), sampled.p_above(limit)
+            is_right = -math.inf < interval.low <= interval.high < math.inf
+            is_right = is_right and interval.level == level and 0 <= p_value <= 1
         except WorldModelError:
             raise
         except Exception as error:
             raised = f"{type(error).__name__}: {error}"
             raise KindError(f"{fault}, which cannot be read ({raised}). It has {wanted}") from error
         if is_right:
-            return found, p_value, size
+            return interval, p_value, size
         raise KindError(
-            f"{fault}: its interval({level:g}) is {found}, its p_above({limit:g}) {p_value}. Give "
-            f"finite bounds in order, of that level, and a p-value in [0, 1]."
+            f"{fault}: its interval({level:g}) is {interval}, its p_above({limit:g}) {p_value}. "
+            f"Give finite bounds in order, of that level, and a p-value in [0, 1]."
         )
 
 

@@ -382,9 +382,13 @@ class Card:
 def numbers_of(intervals: Mapping[str, Interval | None]) -> dict[str, float]:
     """Return what intervals are as plain values, by their names; of None there is nothing."""
     numbers: dict[str, float] = {}
-    for name, found in intervals.items():
-        if found is not None:
-            numbers |= {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
+    for name, interval in intervals.items():
+        if interval is not None:
+            numbers |= {
+                name: interval.estimate,
+                f"{name}_low": interval.low,
+                f"{name}_high": interval.high,
+            }
     return numbers
 
 

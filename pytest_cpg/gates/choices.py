@@ -68,13 +68,13 @@ def as_trained(design: Design, model: Any) -> Design:
 
     Raises ComponentError when the model names none, or one that cannot be made.
     """
-    asked = design.planner
-    if not isinstance(asked, AsTrained):
+    planned = design.planner
+    if not isinstance(planned, AsTrained):
         return design
     if not has(model, TrainedPlanner):
         raise ComponentError(_NONE.format(kind=type(model).__name__))
-    planner = _made(model.trained_planner, asked.planners)
-    return replace(design, planner=replaced("planner", planner, "horizon", asked.horizon or None))
+    planner = _made(model.trained_planner, planned.planners)
+    return replace(design, planner=replaced("planner", planner, "horizon", planned.horizon or None))
 
 
 def _made(given: Any, planners: Mapping[str, PlannerFactory]) -> Planner:
@@ -119,15 +119,19 @@ def task_and_planner(
 
 def _task_of(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> TaskChoice:
     """Return a task with what a marker says of it, checked as far as can be without building it."""
-    given, make = values["task"], None
-    if isinstance(given, str):
-        name, make = given, named_task(given, tasks)
-    elif isinstance(given, Task):
-        name, make = given.name, partial(_changed, given)
+    task, make = values["task"], None
+    if isinstance(task, str):
+        name, make = task, named_task(task, tasks)
+    elif isinstance(task, Task):
+        name, make = task.name, partial(_changed, task)
     else:
-        raise ValueError(f"task: need the name of a task or a Task, got {given!r}")
+        raise ValueError(f"task: need the name of a task or a Task, got {task!r}")
     goal = values["goal"] or {}
-    options = {one: values[one] for one in OPTIONS if values.get(one) is not None} | goal
+    options = {
+        option_name: values[option_name]
+        for option_name in OPTIONS
+        if values.get(option_name) is not None
+    } | goal
     for option, value in options.items():
         try:
             signature(make).bind_partial(**{option: value})
@@ -160,18 +164,18 @@ def _planner_of(
         PRESET: partial(preset_planner, task),
         AS_TRAINED: partial(AsTrained, planners=contributed),
     }
-    given, horizon = values["planner"], values["horizon"]
-    if given == _POLICY_GUIDED and given not in planners:
+    choice, horizon = values["planner"], values["horizon"]
+    if choice == _POLICY_GUIDED and choice not in planners:
         raise ValueError(
-            f"planner: {given!r} has to be given its policy. Write "
+            f"planner: {choice!r} has to be given its policy. Write "
             f"planner=PolicyGuided(policy=...), from pytest_cpg.planners."
         )
-    if isinstance(given, str):
-        factory = lookup("planner", given, planners)
+    if isinstance(choice, str):
+        factory = lookup("planner", choice, planners)
         planner = factory() if horizon is None else factory(horizon=horizon)
-        return check_complete("planner", given, planner, Planner)
-    if isinstance(given, type):
-        raise ValueError(f"planner: write {given.__name__}() for an object of {given!r}")
-    if not isinstance(given, Planner):
-        raise ValueError(f"planner: need the name of a planner or a Planner, got {given!r}")
-    return replaced("planner", given, "horizon", horizon)
+        return check_complete("planner", choice, planner, Planner)
+    if isinstance(choice, type):
+        raise ValueError(f"planner: write {choice.__name__}() for an object of {choice!r}")
+    if not isinstance(choice, Planner):
+        raise ValueError(f"planner: need the name of a planner or a Planner, got {choice!r}")
+    return replaced("planner", choice, "horizon", horizon)

@@ -165,8 +165,8 @@ class CriteriaKind(Generic[R]):
 
     def criteria(self, result: R) -> Sequence[Criterion]:
         """Return what is asked of a result, and how it stands to each."""
-        found: Sequence[Criterion] = getattr(result, "criteria")  # noqa: B009
-        return found
+        criteria: Sequence[Criterion] = getattr(result, "criteria")  # noqa: B009
+        return criteria
 
     def check(self, result: Any) -> str:
         """Return what was run in place of a gate."""
@@ -289,8 +289,8 @@ class CriteriaKind(Generic[R]):
 
     def entry(self, result: Any) -> Any:
         """Return what is kept of an accepted result."""
-        found = {criterion.title: criterion.found for criterion in self.criteria(result)}
-        return Kept(conditions=result.conditions, found=found, paired=result.paired)
+        intervals = {criterion.title: criterion.found for criterion in self.criteria(result)}
+        return Kept(conditions=result.conditions, found=intervals, paired=result.paired)
 
     @property
     def read_entry(self) -> Any:
@@ -345,8 +345,8 @@ class CriteriaKind(Generic[R]):
         worse = []
         for criterion in self.criteria(result):
             old, new = (
-                (kept.found[criterion.title], kept.paired.get(criterion.title))
-                for kept in (then, now)
+                (entry.found[criterion.title], entry.paired.get(criterion.title))
+                for entry in (then, now)
             )
             worse.append(worsening(old, new, level, is_floor=criterion.is_floor))
         low, high = max(change.low for change in worse), min(change.high for change in worse)

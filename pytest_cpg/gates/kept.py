@@ -56,9 +56,9 @@ class KeptResult:
         Raises ValueError when a value is missing or unknown.
         """
         if "kind" not in values:
-            own = {name: value for name, value in values.items() if name != "commit"}
-            known = {name: values[name] for name in values if name == "commit"}
-            values = {"kind": FIRST_KIND, "values": own, **known}
+            entry = {name: value for name, value in values.items() if name != "commit"}
+            commit = {name: values[name] for name in values if name == "commit"}
+            values = {"kind": FIRST_KIND, "values": entry, **commit}
         return decode(cls, {**values, "id": gate})
 
 
@@ -80,10 +80,10 @@ def drift_of(kind: Any, kept: KeptResult | None, result: Any) -> Drift:
     Raises ValueError or KindError when the kind cannot read it.
     """
     accepted = entry_for(kind, kept)
-    found: Drift = ask(kind, "compare", accepted, result)
-    if accepted is None or kept is None or found.commit:
-        return found
-    return replace(found, commit=kept.commit)
+    drift: Drift = ask(kind, "compare", accepted, result)
+    if accepted is None or kept is None or drift.commit:
+        return drift
+    return replace(drift, commit=kept.commit)
 
 
 def reading(entry: type[T]) -> Callable[..., T]:

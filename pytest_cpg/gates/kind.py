@@ -344,8 +344,8 @@ def max_verdict_of(
     from difflib import get_close_matches
 
     close = get_close_matches(wanted, [*labels, *severities], n=1)
-    known = ", ".join([*labels, *severities])
-    fix = f"Did you mean {close[0]!r}?" if close else f"Known: {known}."
+    words = ", ".join([*labels, *severities])
+    fix = f"Did you mean {close[0]!r}?" if close else f"Known: {words}."
     raise ValueError(f"no verdict named {given!r}. {fix}")
 
 

@@ -153,11 +153,11 @@ def _filled(line: str) -> str:
 
 def disarmed(failure: Any) -> Any:
     """Return a failure as pytest shows it; as plain text where a terminal or log would obey it."""
-    told = str(failure)
-    if for_log(told) == told:
+    text = str(failure)
+    if for_log(text) == text:
         return failure
     crash = getattr(failure, "reprcrash", None)
-    return for_log(f"{crash.message}\n\n{told}" if crash else told)
+    return for_log(f"{crash.message}\n\n{text}" if crash else text)
 
 
 def fitted_names(gates: tuple[str, ...], room: int, *, shares: bool = True) -> Names:
@@ -187,8 +187,8 @@ def fitted_names(gates: tuple[str, ...], room: int, *, shares: bool = True) -> N
             short = {gate: one_line(gate) for gate in gates}
         if shares and max(map(len, short.values()), default=0) > room and len(gates) > 1:
             alike = os.path.commonprefix([*short.values()])  # noqa: RUF071  # of any texts
-            found = _BEFORE_A_WORD.match(alike)
-            begin = found[0] if found else ""
+            begun = _BEFORE_A_WORD.match(alike)
+            begin = begun[0] if begun else ""
             end = "]" * begin.endswith("[")
             shared = f"{begin}...{end}" if begin else ""
             short = {gate: _short(name, begin, end) for gate, name in short.items()}

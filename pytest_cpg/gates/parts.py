@@ -185,11 +185,11 @@ _OF_SEVERAL = (Baselined, ReadsEntries, Unprovable, Costs, Replays)
 
 def half_part(kind: object) -> str:
     """Return what a kind has of a part and what it lacks of that, in words; empty if nothing."""
-    given = dir(kind)
+    members = dir(kind)
     for part in _OF_SEVERAL:
-        begun = [name for name in vars(part) if not name.startswith("_") and name in given]
+        begun = [name for name in vars(part) if not name.startswith("_") and name in members]
         needed = [name for name in dir(part) if not name.startswith("_")]
-        lacking = [name for name in needed if name not in given]
+        lacking = [name for name in needed if name not in members]
         if begun and lacking:
             return (
                 f"has {', '.join(begun)} and lacks {', '.join(lacking)}. Give it all of "

@@ -91,18 +91,18 @@ class Snapshot:
         snapshot = self._cache.load_snapshot(self._key)
         if snapshot is None or snapshot["values"].shape != found.shape:
             return
-        kept = snapshot["values"]
-        done = [one for one in blocks if not np.isnan(kept[:, one.rows]).any()]
+        values = snapshot["values"]
+        done = [block for block in blocks if not np.isnan(values[:, block.rows]).any()]
         if not done:
             return
         # Another one in every session, so that no change stays unseen for long.
         again = done[np.random.default_rng().integers(len(done))]
-        if np.array_equal(answer(again), kept[:, again.rows]):
-            found[:] = kept
+        if np.array_equal(answer(again), values[:, again.rows]):
+            found[:] = values
             self._begun -= float(snapshot["seconds"])
             if self._tell is not None:
-                there = int((~np.isnan(kept).any(axis=0)).sum())
-                self._tell(f"{there} of {kept.shape[1]} answers")
+                there = int((~np.isnan(values).any(axis=0)).sum())
+                self._tell(f"{there} of {values.shape[1]} answers")
 
     def now_and_then(self, found: FloatArray) -> None:
         """Keep values [E, R], NaN where nothing was answered yet, if it is time to."""
@@ -138,27 +138,27 @@ def filled(
     spread : callable, optional
         ``run`` of the `Crew` whose workers answer the blocks; by default they are answered here.
     """
-    found = np.full(shape, np.nan)
+    answers = np.full(shape, np.nan)
     if snapshot is not None:
-        snapshot.take_up(found, blocks, answer)
-    left = [one for one in blocks if np.isnan(found[:, one.rows]).any()]
+        snapshot.take_up(answers, blocks, answer)
+    left = [one for one in blocks if np.isnan(answers[:, one.rows]).any()]
     count = shape[1]
 
     def tell() -> None:
-        progress(count - int(np.isnan(found[0]).sum()), count)
+        progress(count - int(np.isnan(answers[0]).sum()), count)
 
     try:
         tell()
         here = ((place, answer(block)) for place, block in enumerate(left))
         for place, values in here if spread is None else spread(left, tick=lambda _: tell()):
-            found[:, left[place].rows] = values
+            answers[:, left[place].rows] = values
             tell()
             if snapshot is not None:
-                snapshot.now_and_then(found)
+                snapshot.now_and_then(answers)
     finally:
         if snapshot is not None:
-            snapshot.keep(found)
-    return found
+            snapshot.keep(answers)
+    return answers
 
 
 class Questions(NamedTuple):
@@ -183,14 +183,14 @@ def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatA
     The model may be anything that `world_models.bind` takes. ``what`` names the stage.
     """
     count = len(questions.arrays[0])
-    digest = hashlib.sha256(b"".join(one.tobytes() for one in questions.arrays))
+    digest = hashlib.sha256(b"".join(array.tobytes() for array in questions.arrays))
     snapshot = Snapshot(
         run.execution,
         model,
         lambda: {"what": what, "task": questions.task.name, "questions": digest.hexdigest()},
     )
-    asked = _Asked(model, questions, None)
-    first = asked.run(_Rows(np.arange(min(_PROBES, count))))
+    bound = _Asked(model, questions, None)
+    first = bound.run(_Rows(np.arange(min(_PROBES, count))))
     snapshot.answered([first.tobytes()])
     blocks = [_Rows(rows) for rows in np.array_split(np.arange(count), -(-count // _ROWS))]
     spread = None
@@ -202,15 +202,15 @@ def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatA
             name=describe(model),
         )
         spread = Crew(run.execution.executor, workload).run
-    found = filled(
+    answers = filled(
         (1, count),
         blocks,
-        asked.run,
+        bound.run,
         progress=lambda done, total: run.progress(what, done, total),
         spread=spread,
         snapshot=snapshot,
     )
-    return np.asarray(found[0])
+    return np.asarray(answers[0])
 
 
 class _Rows(NamedTuple):
@@ -238,7 +238,7 @@ class _Asked:
 
     def run(self, block: _Rows) -> FloatArray:
         """Return the answers [1, B] to a block."""
-        asked = self._questions
+        questions = self._questions
         with inference(learned_of(self._model)):
-            found = asked.answer(self._bound, *(one[block.rows] for one in asked.arrays))
-        return np.asarray(found, dtype=np.float64).reshape(1, len(block.rows))
+            answers = questions.answer(self._bound, *(one[block.rows] for one in questions.arrays))
+        return np.asarray(answers, dtype=np.float64).reshape(1, len(block.rows))

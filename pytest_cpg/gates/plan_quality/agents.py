@@ -72,8 +72,8 @@ class Edits:
         kinds = (self._substituted(plan), self._truncated(plan), self._swapped(plan))
         queues = []
         for kind in kinds:
-            known = list(kind)
-            queues.append([known[at] for at in rng.permutation(len(known))])
+            edits = list(kind)
+            queues.append([edits[at] for at in rng.permutation(len(edits))])
         for row in zip_longest(*queues):
             yield from filter(None, row)
 
@@ -138,7 +138,7 @@ def score(
     the environment lacks or that return something else, clones that share something, and a
     stochastic environment without ``error``, as far as 8 seeds show.
     """
-    own = _checked(plan)
+    actions = _checked(plan)
     if not isinstance(edits, Edits):
         raise ValueError(f"edits must be Edits, such as Edits.among(actions), got {edits!r:.60}")
     seed, k = check_count("seed", seed), check_count("k", k, least=1)
@@ -150,37 +150,39 @@ def score(
         raise ValueError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
     check_environment(environment)
     rng, seeds = np.random.default_rng(seed), _seeds(seed)
-    simulator = Simulator(environment, own)
+    simulator = Simulator(environment, actions)
     if error is None:
         simulator.check_deterministic(seeds)
     first = seeds[: 1 if error is None else _ROLLOUTS]
-    found: dict[Plan, str] = {}
+    edited: dict[Plan, str] = {}
 
     def draw(plans: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
         drawn: list[Plan] = []
         # What has no edits left of its own leaves the others to the plan.
-        near = ((base, one) for base in (plans[0], own) for one in edits.draw(base, rng))
+        near = ((base, one) for base in (plans[0], actions) for one in edits.draw(base, rng))
         for base, one in near:
             if len(drawn) == count:
                 break
-            if one.plan == own or one.plan in found:
+            if one.plan == actions or one.plan in edited:
                 continue
-            found[one.plan] = f"{found[base]}, {one.text}" if base in found else one.text
+            edited[one.plan] = f"{edited[base]}, {one.text}" if base in edited else one.text
             drawn.append(one.plan)
         return _array(drawn)[None]
 
-    returns = simulator.returns([own], first)
+    returns = simulator.returns([actions], first)
     parts: list[FloatArray] = [returns]
 
     def evaluate(plans: npt.NDArray[Any]) -> FloatArray:
         parts.append(simulator.returns(list(plans[0]), first))
         return np.asarray(parts[-1].mean(axis=0)[None])
 
-    explore(_array([own]), returns.mean(axis=0), draw=draw, evaluate=evaluate, k=k, search=search)
+    explore(
+        _array([actions]), returns.mean(axis=0), draw=draw, evaluate=evaluate, k=k, search=search
+    )
     table = np.concatenate(parts, axis=1)
-    simulator.check_clones(list(found), first[0], table[0, 1:])
+    simulator.check_clones(list(edited), first[0], table[0, 1:])
     while error is not None and not _is_known(table, error, level) and len(table) < len(seeds):
-        more = simulator.returns([own, *found], seeds[len(table) : 2 * len(table)])
+        more = simulator.returns([actions, *edited], seeds[len(table) : 2 * len(table)])
         table = np.concatenate([table, more])
     interval = None if error is None else _interval(table, level)
     if error is not None and not _is_known(table, error, level):
@@ -189,8 +191,8 @@ def score(
     return PlanScore(
         value=float(means[0]),
         neighbours=means[1:],
-        plans=tuple(found),
-        edits=tuple(found.values()),
+        plans=tuple(edited),
+        edits=tuple(edited.values()),
         formula=formula,
         rollouts=len(table),
         interval=interval,
@@ -200,34 +202,34 @@ def score(
 def _checked(plan: Sequence[Hashable]) -> Plan:
     if isinstance(plan, str) or not isinstance(plan, Iterable):
         raise ValueError(f"need a list of actions, got {plan!r}")
-    own = tuple(plan)
-    if not own:
+    actions = tuple(plan)
+    if not actions:
         raise ValueError("need a plan of at least one action, got none")
-    if any(not isinstance(action, Hashable) for action in own):
+    if any(not isinstance(action, Hashable) for action in actions):
         raise ValueError(f"need actions that can be hashed, such as texts and tuples, got {plan!r}")
-    return own
+    return actions
 
 
 def _seeds(seed: int) -> list[int]:
     # Gymnasium takes no larger ones everywhere.
     states = np.random.SeedSequence(seed).generate_state(_MOST_ROLLOUTS) >> 1
-    return [int(one) for one in states]
+    return [int(state) for state in states]
 
 
 def _array(plans: Sequence[Plan]) -> npt.NDArray[Any]:
     """Return plans as the elements of an array [C], whatever their lengths."""
-    found: npt.NDArray[Any] = np.empty(len(plans), dtype=object)
+    array: npt.NDArray[Any] = np.empty(len(plans), dtype=object)
     for at, plan in enumerate(plans):
-        found[at] = plan
-    return found
+        array[at] = plan
+    return array
 
 
 def _is_known(table: FloatArray, error: float, level: float) -> bool:
-    found = _interval(table, level)
-    if found is None:
+    interval = _interval(table, level)
+    if interval is None:
         # Nothing that more rollouts could tell apart.
         return not np.ptp(table, axis=1).any()
-    return (found.high - found.low) / 2 <= error
+    return (interval.high - interval.low) / 2 <= error
 
 
 def _warn_of_error(error: float, rollouts: int, interval: Interval | None) -> None:

@@ -48,27 +48,32 @@ def shown(
     kind: CriteriaKind[PlanQualityResult], result: PlanQualityResult, model: str
 ) -> dict[str, Any]:
     """Return what the card of a result has beside the words of its label."""
-    found, worlds, asked = result.exploitation, result.worlds, result.criteria
-    means = [f"{one.mean():.2f}" if found else "-" for one in (worlds.first, worlds.second)]
+    exploitation, worlds, criteria = result.exploitation, result.worlds, result.criteria
+    means = [
+        f"{scores.mean():.2f}" if exploitation else "-" for scores in (worlds.first, worlds.second)
+    ]
     return {
         "kind": "plan quality",
         "subject": result.design.task,
-        "judged": f"exploitation {with_ends(found)}" if found else "no decision to score",
+        "judged": f"exploitation {with_ends(exploitation)}"
+        if exploitation
+        else "no decision to score",
         "sentence": _sentence(result),
         "size": f"{result.episodes} episodes",
         "cells": {
-            "exploitation": f"{found.estimate:.2f}" if found else "-",
+            "exploitation": f"{exploitation.estimate:.2f}" if exploitation else "-",
             "model": means[0],
             "truth": means[1],
-            "solved": f"{result.solved}/{result.episodes}" if asked.has_goal else "-",
+            "solved": f"{result.solved}/{result.episodes}" if criteria.has_goal else "-",
             "n": str(result.episodes),
         },
         "table": _table(kind, result),
         "facts": tuple((name, text) for name, text in _facts(result, model) if text),
-        "effect": found and Effect(found=found, unit="of a score", margin=asked.max_exploitation),
+        "effect": exploitation
+        and Effect(found=exploitation, unit="of a score", margin=criteria.max_exploitation),
         "figures": tuple(_figures(result)),
         "trends": tuple(_trends(result)),
-        "design": f"{result.design.short_hash} {asked.k} {asked.neighbours} truth",
+        "design": f"{result.design.short_hash} {criteria.k} {criteria.neighbours} truth",
         "numbers": _numbers(result),
     }
 
@@ -77,8 +82,8 @@ def _sentence(result: PlanQualityResult) -> str:
     if result.faults:
         return result.faults[0].rstrip(".")
     if result.is_flat:
-        known = f"{result.episodes_known} of {result.episodes}"
-        return f"changing one action changes the score in only {known} episodes"
+        episodes = f"{result.episodes_known} of {result.episodes}"
+        return f"changing one action changes the score in only {episodes} episodes"
     model, truth = result.worlds.first.mean(), result.worlds.second.mean()
     solved = f", and solve {result.solved} of {result.episodes}" * result.criteria.has_goal
     return f"plans score {model:.2f} in the model and {truth:.2f} in truth{solved}"
@@ -113,24 +118,26 @@ def _worst(result: PlanQualityResult) -> Iterator[tuple[str, str]]:
 
 def _beats(result: PlanQualityResult) -> str:
     counts, k = result.counts, result.criteria.k
-    shares = (100 * one / counts.decisions for one in (counts.beats_imagined, counts.beats_true))
+    shares = (
+        100 * beaten / counts.decisions for beaten in (counts.beats_imagined, counts.beats_true)
+    )
     in_model, in_truth = shares
     return f"{k + 1} neighbours: {in_model:.0f} % in the model, {in_truth:.0f} % in truth"
 
 
 def _facts(result: PlanQualityResult, model: str) -> Iterator[tuple[str, str]]:
-    asked, counts = result.criteria, result.counts
+    criteria, counts = result.criteria, result.counts
     yield "regret", f"{result.regret:.3g} a plan, in the units that plans are rated in"
     yield (
         "neighbours",
-        f"{asked.k}, {asked.neighbours}: one action changed, or idle from a step on; and the "
+        f"{criteria.k}, {criteria.neighbours}: one action changed, or idle from a step on; and the "
         f"planner's choice in truth",
     )
     yield "decisions", f"{counts.decisions} of {result.episodes} episodes"
     yield "task", f"{result.design.task}, budget {result.design.budget}, seed {result.seed}"
     yield "planner", result.design.planner
     yield "model", model
-    yield "family", f"{asked.family_size} gates" if asked.family_size > 1 else ""
+    yield "family", f"{criteria.family_size} gates" if criteria.family_size > 1 else ""
 
 
 def _place_text(place: Place) -> str:
@@ -164,22 +171,22 @@ def _figures(result: PlanQualityResult) -> Iterator[Figure]:
             title="Decisions with the most exploitation",
             reading="Regret is what the best neighbour is worth more in truth.",
             series={
-                f"episode {one.episode}, step {one.at}": (
-                    _place_text(one),
-                    f"regret {one.regret:.3g}",
+                f"episode {place.episode}, step {place.at}": (
+                    _place_text(place),
+                    f"regret {place.regret:.3g}",
                 )
-                for one in result.worst
+                for place in result.worst
             },
         )
 
 
 def _trends(result: PlanQualityResult) -> Iterator[Trend]:
-    for name, found, axis in (
+    for name, interval, axis in (
         ("Score in truth", result.score, (0.0, 1.0)),
         ("Exploitation", result.exploitation, (-1.0, 1.0)),
     ):
-        if found is not None:
-            yield Trend(name=name, text=f"{found.estimate:.2f}", bound=found, axis=axis)
+        if interval is not None:
+            yield Trend(name=name, text=f"{interval.estimate:.2f}", bound=interval, axis=axis)
 
 
 def _numbers(result: PlanQualityResult) -> dict[str, str | float]:

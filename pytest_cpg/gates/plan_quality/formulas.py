@@ -38,7 +38,7 @@ def cfsim(values: FloatArray, neighbours: FloatArray, *, formula: Formula = "cod
 
     Raises ValueError for numbers that are not finite, and where there are no neighbours.
     """
-    values, neighbours = (np.asarray(one, dtype=np.float64) for one in (values, neighbours))
+    values, neighbours = (np.asarray(part, dtype=np.float64) for part in (values, neighbours))
     _check(values, neighbours)
     check_choice("formula", formula, Formula)
     worst, best = neighbours.min(axis=-1), neighbours.max(axis=-1)
@@ -63,10 +63,10 @@ def bounded(scores: FloatArray) -> FloatArray:
 
 def check_choice(name: str, value: Any, choices: Any) -> None:
     """Raise ValueError where a value is none of a `Literal`, with what was meant."""
-    known = get_args(choices)
-    if value not in known:
+    words = get_args(choices)
+    if value not in words:
         raise ValueError(
-            f"{name} must be one of {known}, got {value!r}. {did_you_mean(str(value), known)}"
+            f"{name} must be one of {words}, got {value!r}. {did_you_mean(str(value), words)}"
         )
 
 
@@ -178,7 +178,7 @@ def explore(
     evaluate : callable
         Maps neighbours [N, C, ...] to values [N, C]; higher is better.
     """
-    best, most, found = plans, values, []
+    best, most, rounds = plans, values, []
     for count in _counts(k, search):
         tried = draw(best, count)
         if not tried.shape[1]:
@@ -189,10 +189,10 @@ def explore(
         best = best.copy()
         best[gains] = tried[rows, top][gains]
         most = np.maximum(most, rated[rows, top])
-        found.append(rated)
-    if not found:
+        rounds.append(rated)
+    if not rounds:
         raise ValueError("a plan has no neighbours: its edits leave it as it is")
-    return np.concatenate(found, axis=1)
+    return np.concatenate(rounds, axis=1)
 
 
 def _counts(k: int, search: Search) -> list[int]:

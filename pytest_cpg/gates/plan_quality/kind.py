@@ -157,8 +157,8 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
 
     def check(self, result: PlanQualityResult) -> str:
         """Return what was run in place of a gate."""
-        asked = result.criteria
-        return SMOKE_TEST if asked.is_smoke else AA_CHECK if asked.is_aa else ""
+        criteria = result.criteria
+        return SMOKE_TEST if criteria.is_smoke else AA_CHECK if criteria.is_aa else ""
 
     def level(self, result: PlanQualityResult) -> float:
         """Return the level of a result's intervals."""
@@ -190,7 +190,7 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
             )
         if LABELS[self.label(result)] >= Severity.BLIND:
             return None
-        asked, random, above = result.criteria, result.chance.second, result.above_chance
+        criteria, random, above = result.criteria, result.chance.second, result.above_chance
         if above is not None and above.low <= 0:
             few = result.episodes < FEWEST_EPISODES_TO_CALL_ALIKE
             return Blindness(
@@ -198,7 +198,7 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
                 f"chosen ones {result.chance.first.mean():.2f} at the same decisions",
                 f"Run at least {FEWEST_EPISODES_TO_CALL_ALIKE} episodes." if few else _SEARCH,
             )
-        if not result.solved and asked.has_goal:
+        if not result.solved and criteria.has_goal:
             return Blindness(
                 f"the plans solve 0 of {result.episodes} starts: that their neighbours are no "
                 f"better does not make them good",
@@ -206,13 +206,13 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
                 f"little: {_SEARCH[:1].lower()}{_SEARCH[1:]}",
             )
         ignorant = 1 - random
-        p_value = mean_p_value(ignorant, limit=asked.max_exploitation, unseen=AGREEING)
-        if p_value < (1 - asked.level) / 2:
+        p_value = mean_p_value(ignorant, limit=criteria.max_exploitation, unseen=AGREEING)
+        if p_value < (1 - criteria.level) / 2:
             return None
         return Blindness(
             f"a model that knows nothing would have passed: its plans are worth what random ones "
             f"are, {random.mean():.2f} in truth, so that it is exploited by {ignorant.mean():.2f}, "
-            f"and the limit is {asked.max_exploitation:g}",
+            f"and the limit is {criteria.max_exploitation:g}",
             "Write a smaller max_exploitation, such as 0.1, or run more episodes.",
         )
 
@@ -269,16 +269,16 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
         self, spec: Spec, task: Task, accepted: KeptPlans | None
     ) -> tuple[dict[str, str], tuple[str, ...]]:
         """Return how sure the exploitation will be."""
-        episodes, asked = self.amount(spec, task), spec.criteria
+        episodes, criteria = self.amount(spec, task), spec.criteria
         is_known = accepted is not None and len(accepted.worlds) >= FEWEST_EPISODES
         deviation = _ASSUMED_DEVIATION
         if accepted is not None and is_known:
             deviation = float(accepted.exploitation.values.std(ddof=1))
-        half = student_critical_value(asked.level, freedom=episodes - 1) * deviation
+        half = student_critical_value(criteria.level, freedom=episodes - 1) * deviation
         cells = {
             "episodes": str(episodes),
-            "neighbours": f"{asked.k} {asked.neighbours}",
-            "exploitation": f"<={asked.max_exploitation:.2f}",
+            "neighbours": f"{criteria.k} {criteria.neighbours}",
+            "exploitation": f"<={criteria.max_exploitation:.2f}",
             "+-": f"{half / sqrt(episodes):.3f}{'?' * (not is_known)}",
         }
         return cells, (

@@ -224,7 +224,8 @@ def result_of(
 def _means(episodes: IntArray, scores: FloatArray) -> dict[int, float]:
     """Return the mean of each episode's scores, to six digits: a report has many of them."""
     return {
-        int(one): round(float(scores[episodes == one].mean()), 6) for one in np.unique(episodes)
+        int(episode): round(float(scores[episodes == episode].mean()), 6)
+        for episode in np.unique(episodes)
     }
 
 
@@ -233,8 +234,8 @@ def _pairs(first: dict[int, float], second: dict[int, float]) -> Pairs:
     common = sorted(first.keys() & second.keys())
     return Pairs(
         episodes=np.array(common, dtype=np.int64),
-        first=np.array([first[one] for one in common], dtype=np.float64),
-        second=np.array([second[one] for one in common], dtype=np.float64),
+        first=np.array([first[episode] for episode in common], dtype=np.float64),
+        second=np.array([second[episode] for episode in common], dtype=np.float64),
     )
 
 
@@ -312,15 +313,15 @@ def decide(
     plans: list[FloatArray] = []
 
     def note(episodes: IntArray, chosen: Plans) -> None:
-        own = np.searchsorted(starts.episodes, episodes)
+        places = np.searchsorted(starts.episodes, episodes)
         rows.extend(
             Decision(int(episode), 0, int(at))
-            for episode, at in zip(episodes, taken[own], strict=True)
+            for episode, at in zip(episodes, taken[places], strict=True)
         )
-        states.append(run.states[own])
-        latents.append(run.latents[own])
+        states.append(run.states[places])
+        latents.append(run.latents[places])
         plans.append(chosen.actions.copy())
-        taken[own] += chosen.lengths
+        taken[places] += chosen.lengths
 
     run = ArmRun("learned", design, learned, starts, progress=progress, on_plan=note)
     arm = run.advance(len(starts.episodes))

@@ -93,8 +93,8 @@ class Scores:
         """Bound the mean by `mean_interval`, in [least, 1]; None of fewer than two episodes."""
         if len(self) < FEWEST_EPISODES:
             return None
-        found = mean_interval(self.values, unseen=unseen, level=level)
-        return replace(found, low=max(least, found.low), high=min(1.0, found.high))
+        interval = mean_interval(self.values, unseen=unseen, level=level)
+        return replace(interval, low=max(least, interval.low), high=min(1.0, interval.high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,9 +57,9 @@ class Standing(NamedTuple):
         What diverges is worth as much as the worst that does not.
         """
         everybody = np.concatenate([values[:, None], neighbours], axis=1)
-        known = np.isfinite(everybody)
-        least = np.where(known, everybody, np.inf).min(axis=1, keepdims=True)
-        everybody = np.where(known, everybody, np.where(np.isfinite(least), least, 0.0))
+        is_finite = np.isfinite(everybody)
+        least = np.where(is_finite, everybody, np.inf).min(axis=1, keepdims=True)
+        everybody = np.where(is_finite, everybody, np.where(np.isfinite(least), least, 0.0))
         values, neighbours = everybody[:, 0], everybody[:, 1:]
         best = neighbours.max(axis=1)
         return cls(
@@ -125,26 +125,26 @@ def _chosen_in_truth(
     progress: Callable[[int, int], None],
 ) -> FloatArray:
     """Return the plans [N, H, A] that the planner chooses with the true dynamics."""
-    planner, found, count = design.planner, [], len(decisions.rows)
+    planner, chosen_plans, count = design.planner, [], len(decisions.rows)
     # One that is warm started begins anew: with these dynamics it was never there before.
     memory: dict[str, Any] = {"memory": None} if is_warm_started(planner) else {}
     progress(0, count)
     # As many at once as an arm plans.
     for rows in np.array_split(np.arange(count), -(-count // design.episodes)):
-        own = decisions.take(rows)
+        part = decisions.take(rows)
         imagination = Imagination("oracle", design.task.actions, oracle)
-        noise = own.streams(design.seed, Purpose.NOISE_OF_PLANNER) if oracle.noise_size else ()
-        imagination.plans_for(own.episodes, own.at, noise)
+        noise = part.streams(design.seed, Purpose.NOISE_OF_PLANNER) if oracle.noise_size else ()
+        imagination.plans_for(part.episodes, part.at, noise)
         chosen = planner.plan(
             imagination,
-            imagination.encode(own.states),
-            own.streams(design.seed, Purpose.PLANNER),
-            design.task.budget - own.at,
+            imagination.encode(part.states),
+            part.streams(design.seed, Purpose.PLANNER),
+            design.task.budget - part.at,
             **memory,
         )
-        found.append(Plans(*chosen).actions)
+        chosen_plans.append(Plans(*chosen).actions)
         progress(int(rows[-1]) + 1, count)
-    return np.concatenate(found)
+    return np.concatenate(chosen_plans)
 
 
 def standing_of(
@@ -164,12 +164,12 @@ def standing_of(
     ``beside`` [N, H, A] are neighbours that no edit makes of them, one of each.
     ``arm`` says whose model it is; ``tell`` is told how many more plans have been scored.
     """
-    found: list[Standing] = []
+    standings: list[Standing] = []
     for rows in _parts(plans, k=k, size=_size(model, decisions)):
         scorer = _Scorer(design, model, arm, decisions.take(rows))
-        found.append(scorer.standing(plans[rows], beside[rows], k=k, search=search))
+        standings.append(scorer.standing(plans[rows], beside[rows], k=k, search=search))
         tell(len(rows))
-    return Standing(*map(np.concatenate, zip(*found, strict=True)))
+    return Standing(*map(np.concatenate, zip(*standings, strict=True)))
 
 
 class _Scorer:
@@ -257,9 +257,9 @@ class ControlEdits:
 
     def draw(self, plans: FloatArray, count: int) -> FloatArray:
         """Return neighbours [N, count, H, A] of plans [N, H, A]."""
-        found: FloatArray = np.repeat(plans[:, None], count, axis=1)
+        drawn: FloatArray = np.repeat(plans[:, None], count, axis=1)
         space, horizon = self._actions, plans.shape[1]
-        for neighbours, left, rng in zip(found, self._remaining, self._rngs, strict=True):
+        for neighbours, left, rng in zip(drawn, self._remaining, self._rngs, strict=True):
             steps = min(horizon, int(left))
             prefixes = min(count // 2, steps)
             ends = rng.permutation(steps)[:prefixes]
@@ -268,7 +268,7 @@ class ControlEdits:
             rows = np.arange(prefixes, count)
             places = rng.integers(steps, size=len(rows))
             neighbours[rows, places] = self._substitutes(neighbours[rows, places], rng)
-        return found
+        return drawn
 
     def _substitutes(self, old: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return other actions than these [C, A]."""
@@ -276,6 +276,6 @@ class ControlEdits:
         if not isinstance(space, FiniteActions):
             return np.asarray(space.sample([rng], (len(old),))[0])
         count = len(space.values)
-        known = (old[:, None] == space.values).all(axis=-1).argmax(axis=1)
+        indices = (old[:, None] == space.values).all(axis=-1).argmax(axis=1)
         shifts = 1 + rng.integers(max(1, count - 1), size=len(old))
-        return np.asarray(space.values[(known + shifts) % count])
+        return np.asarray(space.values[(indices + shifts) % count])

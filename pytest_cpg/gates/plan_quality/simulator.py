@@ -74,21 +74,21 @@ class Simulator:
 
     def check_deterministic(self, seeds: Sequence[int]) -> None:
         """Raise ValueError where some seeds make the plan worth more or less."""
-        found = self.returns([self.plan], seeds[:_TRIALS])
-        if np.ptp(found):
+        returns = self.returns([self.plan], seeds[:_TRIALS])
+        if np.ptp(returns):
             raise ValueError(
                 f"the environment is stochastic: from {_TRIALS} seeds the plan is worth "
-                f"{found.min():g} to {found.max():g}. Write error=0.05 for as many rollouts as "
+                f"{returns.min():g} to {returns.max():g}. Write error=0.05 for as many rollouts as "
                 f"bound the score so closely."
             )
 
     def check_clones(self, plans: Sequence[Plan], seed: int, returns: FloatArray) -> None:
         """Raise ValueError where plans are worth something else without what clones share."""
-        for plan, known in list(zip(plans, returns, strict=True))[:_TRIALS]:
+        for plan, worth in list(zip(plans, returns, strict=True))[:_TRIALS]:
             alone = self.replayed(plan, seed)
-            if alone != known:
+            if alone != worth:
                 raise ValueError(
-                    f"the plan {plan!r:.60} is worth {known:g} by clones of the environment, and "
+                    f"the plan {plan!r:.60} is worth {worth:g} by clones of the environment, and "
                     f"{alone:g} from its start. Let clone() return a copy that shares nothing, and "
                     f"reset(seed=...) decide all that is random."
                 )
@@ -99,18 +99,18 @@ class Simulator:
         return Reached(world, 0.0, is_over=False)
 
     def _row(self, plans: Sequence[Plan], seed: int) -> list[float]:
-        reached, kept = self._begun(seed), []
+        reached, passed = self._begun(seed), []
         for action in self.plan:
-            kept.append(reached)
+            passed.append(reached)
             reached = reached.after((action,))
-        kept.append(reached)
+        passed.append(reached)
         row = []
         for plan in plans:
             shared = next(
                 (at for at, (a, b) in enumerate(zip(plan, self.plan, strict=False)) if a != b),
                 min(len(plan), len(self.plan)),
             )
-            row.append(kept[shared].after(plan[shared:]).total)
+            row.append(passed[shared].after(plan[shared:]).total)
         return row
 
 
@@ -136,28 +136,28 @@ class Reached(NamedTuple):
 
 def _cloned(world: Environment) -> Environment:
     """Return a clone, or raise ValueError where it is none."""
-    found: Any = world.clone()
-    if not callable(getattr(found, "step", None)) or not callable(getattr(found, "clone", None)):
+    clone: Any = world.clone()
+    if not callable(getattr(clone, "step", None)) or not callable(getattr(clone, "clone", None)):
         raise ValueError(
-            f"clone() returned {found!r:.60}. Return a copy of the environment that shares "
+            f"clone() returned {clone!r:.60}. Return a copy of the environment that shares "
             f"nothing, such as copy.deepcopy(self)."
         )
-    return cast("Environment", found)
+    return cast("Environment", clone)
 
 
 def _stepped(world: Environment, action: Any) -> tuple[float, bool]:
     """Take a step; return its reward, and whether the episode is over."""
-    found: Any = world.step(action)
-    if not isinstance(found, tuple | list) or len(found) != 5:
-        raise ValueError(f"step({action!r}) returned {found!r:.60}. Return {_STEP}.")
-    _, reward, terminated, truncated, _ = found
+    answer: Any = world.step(action)
+    if not isinstance(answer, tuple | list) or len(answer) != 5:
+        raise ValueError(f"step({action!r}) returned {answer!r:.60}. Return {_STEP}.")
+    _, reward, terminated, truncated, _ = answer
     try:
-        known = float(reward)
+        number = float(reward)
     except (TypeError, ValueError):
-        known = math.nan
-    if not math.isfinite(known):
+        number = math.nan
+    if not math.isfinite(number):
         raise ValueError(
             f"action {action!r} was rewarded with {reward!r:.60}. Let step() return a finite "
             f"number."
         )
-    return known, bool(terminated or truncated)
+    return number, bool(terminated or truncated)

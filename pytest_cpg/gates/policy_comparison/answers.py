@@ -81,7 +81,7 @@ def imagined_returns(
     blocks = [*_blocks(queries, members=ensemble.members)]
     if snapshot is not None:
         snapshot.answered(block.first_step(ensemble) for block in blocks)
-    found = filled(
+    returns = filled(
         (ensemble.members, 2 * len(queries)),
         blocks,
         lambda block: block.returns(ensemble),
@@ -89,7 +89,7 @@ def imagined_returns(
         spread=spread,
         snapshot=snapshot,
     )
-    return SideReturns(*np.split(found, 2, axis=1))
+    return SideReturns(*np.split(returns, 2, axis=1))
 
 
 def frozen_returns(ensemble: EnsembleRollout, queries: PolicyQueries) -> SideReturns:
@@ -97,10 +97,10 @@ def frozen_returns(ensemble: EnsembleRollout, queries: PolicyQueries) -> SideRet
 
     It pays what the model pays for its first step, for every step.
     """
-    found = np.empty((ensemble.members, 2 * len(queries)))
+    returns = np.empty((ensemble.members, 2 * len(queries)))
     for block in _blocks(queries, members=ensemble.members):
-        found[:, block.rows] = block.frozen_returns(ensemble)[:, : len(block.rows)]
-    return SideReturns(*np.split(found, 2, axis=1))
+        returns[:, block.rows] = block.frozen_returns(ensemble)[:, : len(block.rows)]
+    return SideReturns(*np.split(returns, 2, axis=1))
 
 
 def _blocks(queries: PolicyQueries, *, members: int) -> Iterator[Block]:
@@ -253,7 +253,9 @@ def spread_over(
         name=describe(model),
     )
     crew = Crew(executor, workload)
-    return lambda blocks, tick: crew.run((_Rows(one.rows, one.size) for one in blocks), tick=tick)
+    return lambda blocks, tick: crew.run(
+        (_Rows(block.rows, block.size) for block in blocks), tick=tick
+    )
 
 
 class _Rows(NamedTuple):

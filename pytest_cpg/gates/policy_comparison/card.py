@@ -112,12 +112,12 @@ def _more_queries(result: ComparisonResult, criteria: Sequence[Criterion]) -> st
     for criterion in criteria:
         if criterion.standing is not Standing.OPEN:
             continue
-        found, distance = criterion.found, criterion.bound - criterion.found.estimate
+        interval, distance = criterion.found, criterion.bound - criterion.found.estimate
         if distance == 0:
             return ""
         # The end that has to come nearer: of shares near 0 or 1 it is the farther one.
-        end = found.high if distance > 0 else found.low
-        needed = max(needed, ((end - found.estimate) / distance) ** 2)
+        end = interval.high if distance > 0 else interval.low
+        needed = max(needed, ((end - interval.estimate) / distance) ** 2)
     count = ceil(needed * len(result) / 100) * 100
     if not len(result) < count <= _MOST_QUERIES:
         return ""
@@ -169,14 +169,14 @@ def _surest_mistakes(result: ComparisonResult) -> Iterator[tuple[str, str]]:
 
 
 def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
-    design, asked, metrics = result.design, result.criteria, result.grades.metrics
+    design, criteria, metrics = result.design, result.criteria, result.grades.metrics
     excess = "" if metrics.excess is None else f"; excess AURC {metrics.excess:.2f}"
     yield "AURCC", f"{metrics.aurcc:.3f}, of a constant confidence {metrics.loss / 2:.3f}{excess}"
     answered = f"{100 * metrics.coverage_at_risk:.0f} % answered"
     yield (
         "beside it",
         f"RPP {metrics.rpp:.3f}, CR10 {metrics.cr:.1f}, regret {metrics.regret:.3g}, "
-        f"{answered} at a risk of {100 * asked.max_risk:.3g} %",
+        f"{answered} at a risk of {100 * criteria.max_risk:.3g} %",
     )
     reliability = result.grades.reliability
     yield (
@@ -190,27 +190,27 @@ def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
         f"{design.name}, {len(result)} from {design.groups} starts, horizons {min(horizons)} to "
         f"{max(horizons)}, discount {design.discount:g}",
     )
-    named = f" ({model})" if model else ""
-    yield "model", f"{design.members} members{named}, confidence {asked.confidence}"
-    yield "family", f"{asked.family_size} gates" if asked.family_size > 1 else ""
+    name = f" ({model})" if model else ""
+    yield "model", f"{design.members} members{name}, confidence {criteria.confidence}"
+    yield "family", f"{criteria.family_size} gates" if criteria.family_size > 1 else ""
 
 
 def _one_step(result: ComparisonResult) -> str:
-    found = result.one_step
-    if found is None:
+    errors = result.one_step
+    if errors is None:
         return "not checked: return Transitions from a training_data fixture"
     return (
-        f"error {found.learned:.3g}, and {found.frozen:.3g} if nothing moved ({found.steps} steps "
-        f"of training_data)"
+        f"error {errors.learned:.3g}, and {errors.frozen:.3g} if nothing moved ({errors.steps} "
+        f"steps of training_data)"
     )
 
 
 def _trends(result: ComparisonResult) -> Iterator[Trend]:
     loss, auroc = result.loss, result.auroc
     right = replace(loss, estimate=1 - loss.estimate, low=1 - loss.high, high=1 - loss.low)
-    for name, found in (("Right answers", right), ("AUROC", auroc)):
-        if found is not None:
-            yield Trend(name=name, text=f"{found.estimate:.3f}", bound=found, axis=(0.0, 1.0))
+    for name, interval in (("Right answers", right), ("AUROC", auroc)):
+        if interval is not None:
+            yield Trend(name=name, text=f"{interval.estimate:.3f}", bound=interval, axis=(0.0, 1.0))
 
 
 def _numbers(result: ComparisonResult) -> dict[str, str | float]:
@@ -287,29 +287,29 @@ def _band(result: ComparisonResult, curve: RiskCoverage) -> tuple[tuple[float, f
 
     Empty where fewer than two coverages rest on enough answers.
     """
-    known = [*zip(curve.coverages[1:], curve.thresholds, strict=True)]
+    points = [*zip(curve.coverages[1:], curve.thresholds, strict=True)]
     shown = _thinned(
-        [one for one in known if round(one[0] * len(result)) >= _FEWEST_ANSWERS],
+        [point for point in points if round(point[0] * len(result)) >= _FEWEST_ANSWERS],
         most=_MOST_OF_BAND,
     )
     if len(shown) < 2:
         return ()
     least = [threshold for _, threshold in shown]
-    found = risk_intervals(result.graded, least, level=result.loss.level)
-    ends = [*zip([coverage for coverage, _ in shown], found, strict=True)]
-    lower = [(coverage, one.low) for coverage, one in ends]
-    return (*lower, *((coverage, one.high) for coverage, one in reversed(ends)))
+    intervals = risk_intervals(result.graded, least, level=result.loss.level)
+    ends = [*zip([coverage for coverage, _ in shown], intervals, strict=True)]
+    lower = [(coverage, point.low) for coverage, point in ends]
+    return (*lower, *((coverage, point.high) for coverage, point in reversed(ends)))
 
 
 def _reliability(result: ComparisonResult) -> Figure:
-    found = result.grades.reliability
+    curve = result.grades.reliability
     return Figure(
         kind="curves",
         title="Share of right answers by confidence",
         reading="Where the line is above the dashed one, answers are right more often than said.",
         axes=("confidence", "share of right answers"),
         series={
-            "learned": tuple((one.confidence, one.right) for one in found.bins),
+            "learned": tuple((share.confidence, share.right) for share in curve.bins),
             "limit": ((0.0, 0.0), (1.0, 1.0)),
         },
         scale=(0.0, 1.0),

@@ -212,8 +212,8 @@ def _evenly(labels: BoolArray, horizons: IntArray, is_kept: BoolArray) -> BoolAr
     """Say which candidates [C] to keep so that labels are even: the first of the more frequent."""
     chosen = np.zeros(len(labels), dtype=np.bool_)
     for horizon in np.unique(horizons):
-        own = is_kept & (horizons == horizon)
-        each = [np.flatnonzero(own & (labels == label)) for label in (False, True)]
+        is_here = is_kept & (horizons == horizon)
+        each = [np.flatnonzero(is_here & (labels == label)) for label in (False, True)]
         fewest = min(map(len, each))
         chosen[np.concatenate([rows[:fewest] for rows in each])] = True
     return chosen

@@ -55,9 +55,9 @@ def one_step_error(
     rows = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).astype(int)
     before, after = steps.observations[rows], steps.next_observations[rows]
     actions = np.repeat(steps.actions[rows][None], ensemble.members, axis=0)
-    given = np.repeat(before[None], ensemble.members, axis=0)
+    starts = np.repeat(before[None], ensemble.members, axis=0)
     try:
-        imagined = ensemble.rollout(given, lambda *_: actions, 1)
+        imagined = ensemble.rollout(starts, lambda *_: actions, 1)
     except ImaginationError as error:
         raise WorldModelError(error.at(f"in step {rows[error.row]} of training_data")) from None
     predicted = imagined.observations[:, :, 0].mean(axis=0)
@@ -73,10 +73,10 @@ def _check_sizes(steps: Transitions, queries: PolicyQueries) -> None:
     pairs = {"observations": (steps.observations, queries.observations_a)}
     if queries.actions_a is not None:
         pairs["actions"] = (steps.actions, queries.actions_a)
-    for what, (given, wanted) in pairs.items():
-        if given.shape[1] != wanted.shape[-1]:
+    for what, (trained, wanted) in pairs.items():
+        if trained.shape[1] != wanted.shape[-1]:
             raise CpgError(
-                f"training_data has {what} of size {given.shape[1]}, and the queries of size "
+                f"training_data has {what} of size {trained.shape[1]}, and the queries of size "
                 f"{wanted.shape[-1]}: return the Transitions of {queries.environment}"
             )
 
@@ -134,31 +134,31 @@ def held(ensemble: BoundEnsemble, queries: PolicyQueries) -> Held | None:
     starts = queries.observations_a[rows].astype(np.float32)
     opening = queries.opening("a")
     if opening is None:
-        one = acted(queries.act, queries.policy_a[rows], starts, 0, starts)
+        first = acted(queries.act, queries.policy_a[rows], starts, 0, starts)
     else:
-        one = opening[rows, 0]
-    other = one[::-1]
-    if np.array_equal(one, other):
+        first = opening[rows, 0]
+    other = first[::-1]
+    if np.array_equal(first, other):
         return None
-    given = np.repeat(starts[None], ensemble.members, axis=0)
+    begun = np.repeat(starts[None], ensemble.members, axis=0)
     try:
-        found = [
+        rollouts = [
             ensemble.rollout(
-                given, _always(np.repeat(taken[None], ensemble.members, axis=0)), _HELD
+                begun, _always(np.repeat(taken[None], ensemble.members, axis=0)), _HELD
             )
-            for taken in (one, other)
+            for taken in (first, other)
         ]
     except ImaginationError:
         return None
-    shape = (2, *given.shape[:2], -1)
-    observations = np.stack([each.observations for each in found]).astype(np.float64)
-    rewards = np.stack([each.rewards for each in found]).astype(np.float64)
+    shape = (2, *begun.shape[:2], -1)
+    observations = np.stack([each.observations for each in rollouts]).astype(np.float64)
+    rewards = np.stack([each.rewards for each in rollouts]).astype(np.float64)
     whole = np.concatenate([observations.reshape(shape), rewards], axis=3)
-    moved = (observations - given[:, :, None]).reshape(shape)
+    moved = (observations - begun[:, :, None]).reshape(shape)
     return Held(
         np.concatenate([moved, rewards - rewards.mean()], axis=3),
         _size(whole),
-        float(_size(one - other).max() / _size(one).max()),
+        float(_size(first - other).max() / _size(first).max()),
     )
 
 
@@ -175,18 +175,18 @@ def action_fault(found: Held | None) -> str:
     """Say that other actions change nothing to speak of in what is imagined."""
     if found is None:
         return ""
-    one, other = found.imagined
-    moves, changes = _size(one), _size(one - other)
+    first, other = found.imagined
+    moves, changes = _size(first), _size(first - other)
     if (changes > _LEAST_FELT * found.differ * moves).any():
         return ""
     if (moves <= _LEAST_FELT * found.size)[:-_HELD].all():
         return (
-            f"Nothing moves in the model: from {one.shape[1]} starts it predicts the observation "
+            f"Nothing moves in the model: from {first.shape[1]} starts it predicts the observation "
             f"itself, whatever is done. Is the training target the next observation, and "
             f"normalised alike in training and in step()?"
         )
     return (
-        f"The model ignores the action: from {one.shape[1]} starts other ones change what it "
+        f"The model ignores the action: from {first.shape[1]} starts other ones change what it "
         f"predicts by less than {100 * _LEAST_FELT:g} % of what moves, so that all policies are "
         f"alike to it. Is the action an input of every member, and scaled as in training?"
     )
@@ -196,12 +196,13 @@ def copies_fault(found: Held | None) -> str:
     """Say that all members predict the same, so that they can never be unsure."""
     if found is None:
         return ""
-    one = found.imagined[0]
-    if (_size(one - one.mean(axis=0)) > _ALIKE * found.size).any():
+    imagined = found.imagined[0]
+    if (_size(imagined - imagined.mean(axis=0)) > _ALIKE * found.size).any():
         return ""
     return (
-        f"All {len(one)} members predict the same from {one.shape[1]} starts, and members that "
-        f"never disagree are always sure. Give each its own seed and its own resampled data."
+        f"All {len(imagined)} members predict the same from {imagined.shape[1]} starts, and "
+        f"members that never disagree are always sure. Give each its own seed and its own "
+        f"resampled data."
     )
 
 

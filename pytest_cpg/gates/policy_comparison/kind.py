@@ -132,8 +132,8 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
 
     def criteria(self, result: ComparisonResult) -> list[Criterion]:
         """Return what is asked of a result, and how it stands to each."""
-        asked, grades, loss = result.criteria, result.grades, result.loss
-        trivial, surest = result.trivial_loss, f"surest {100 * asked.min_coverage:.3g} %"
+        limits, grades, loss = result.criteria, result.grades, result.loss
+        trivial, surest = result.trivial_loss, f"surest {100 * limits.min_coverage:.3g} %"
         # What is never right where a trivial answer is wrong, is no better for sure. The trivial
         # loss is of the same queries: it has luck of its own, which their difference knows.
         is_missed = grades.behind.low >= 0 or grades.beyond == 0
@@ -151,16 +151,16 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
         ]
         # The share that may be answered at max_risk is a maximum over thresholds, which jumps: what
         # is judged is the risk of the share that is asked for, no larger where that one is.
-        for title, found, bound, needed, name in (
-            ("loss, max_loss", loss, asked.max_loss, "<={:.3f}", "max_loss"),
-            ("AUROC", result.auroc, asked.min_auroc, ">= {:.2f}", "auroc"),
-            (surest, result.surest_loss, asked.max_risk, "<={:.3f}", "coverage_at_risk"),
+        for title, interval, bound, needed, name in (
+            ("loss, max_loss", loss, limits.max_loss, "<={:.3f}", "max_loss"),
+            ("AUROC", result.auroc, limits.min_auroc, ">= {:.2f}", "auroc"),
+            (surest, result.surest_loss, limits.max_risk, "<={:.3f}", "coverage_at_risk"),
         ):
-            if found is not None and bound is not None:
+            if interval is not None and bound is not None:
                 criteria.append(
                     Criterion.of_interval(
                         title,
-                        found,
+                        interval,
                         bound,
                         needed=needed.format(bound),
                         label="UNINFORMED" if name == "max_loss" else "OVERCONFIDENT",
@@ -250,16 +250,16 @@ def _evidence(
     """Return what two results say, and the loss that was added."""
     if (then.wrong, then.levels) == (now.wrong, now.levels):
         return Label.UNCHANGED, "the same answers, in the same order of confidence", None
-    asked = result.criteria
+    criteria = result.criteria
     sampled = sampled_differences(
         result.graded,
         then.graded(result),
-        rng=np.random.default_rng(asked.seed),
-        resamples=asked.resamples,
+        rng=np.random.default_rng(criteria.seed),
+        resamples=criteria.resamples,
     )
     # Loss and AUROC are two chances to differ.
-    level = 1 - (1 - asked.level) / 2
-    changes = {name: one.interval(level) for name, one in sampled.items()}
+    level = 1 - (1 - criteria.level) / 2
+    changes = {name: difference.interval(level) for name, difference in sampled.items()}
     few = min(then.wrong.count("1"), result.wrong_count) < FEWEST_ERRORS
     loss, auroc = changes["loss"], None if few else changes.get("auroc")
     text = f"loss {with_ends(loss, '+.3f')}"

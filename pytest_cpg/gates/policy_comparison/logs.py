@@ -179,18 +179,18 @@ def queries_from_episodes(
         for horizon in horizons
         if check_count("horizons", horizon, least=1)
     ]
-    asked = [part for part in parts if part is not None and len(part["horizons"])]
-    if not asked:
+    answerable = [part for part in parts if part is not None and len(part["horizons"])]
+    if not answerable:
         raise ValueError(
             f"no two stretches of {len(logs)} episodes differ by more than the gap within "
             f"{tuple(horizons)} steps: ask about shorter horizons, or lower the gap"
         )
-    most = max(part["actions_a"].shape[1] for part in asked)
-    for part in asked:
+    most = max(part["actions_a"].shape[1] for part in answerable)
+    for part in answerable:
         for side in "ab":
             room = ((0, 0), (0, most - part[f"actions_{side}"].shape[1]), (0, 0))
             part[f"actions_{side}"] = np.pad(part[f"actions_{side}"], room, mode="edge")
-    arrays: Any = {key: np.concatenate([part[key] for part in asked]) for key in asked[0]}
+    arrays: Any = {key: np.concatenate([part[key] for part in answerable]) for key in answerable[0]}
     return PolicyQueries(
         environment=logs.name, policies=(), discount=discount, terminated=terminated, **arrays
     )
@@ -226,17 +226,17 @@ def _asked(
     returns, actions = _stretches(episodes, places[np.r_[first, second]], horizon, discount)
     earned = returns.reshape(2, -1)
     least = _USUAL_GAP * returns.std() if gap is None else gap
-    kept = np.flatnonzero(np.abs(earned[0] - earned[1]) > least)
+    rows_apart = np.flatnonzero(np.abs(earned[0] - earned[1]) > least)
     arrays: dict[str, Any] = {
-        "horizons": np.full(len(kept), horizon),
-        "episodes": places[first[kept], 0],
+        "horizons": np.full(len(rows_apart), horizon),
+        "episodes": places[first[rows_apart], 0],
     }
     for number, (side, rows) in enumerate(zip("ab", (first, second), strict=True)):
         arrays |= {
-            f"observations_{side}": starts[rows[kept]],
-            f"policy_{side}": np.zeros(len(kept), dtype=np.int64),
-            f"actions_{side}": actions.reshape(2, candidates, horizon, -1)[number, kept],
-            f"returns_{side}": earned[number, kept],
+            f"observations_{side}": starts[rows[rows_apart]],
+            f"policy_{side}": np.zeros(len(rows_apart), dtype=np.int64),
+            f"actions_{side}": actions.reshape(2, candidates, horizon, -1)[number, rows_apart],
+            f"returns_{side}": earned[number, rows_apart],
         }
     return arrays
 

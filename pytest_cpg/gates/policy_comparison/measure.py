@@ -81,7 +81,7 @@ def measure_comparison(
     still, _ = compared(frozen.a, frozen.b, method)
     labels = queries.labels
     constant = bool(labels.mean() > 0.5)
-    given = GradedAnswers(
+    graded = GradedAnswers(
         wrong=answers != labels,
         confidences=confidences,
         stakes=np.abs(queries.returns_b - queries.returns_a),
@@ -96,10 +96,10 @@ def measure_comparison(
         "" if frozen_world else clip_fault(ensemble, queries),
     ]
     # Members that are all alike, or move nothing, are as sure of everything.
-    faults += [] if any(faults) else [saturated_fault(given)]
+    faults += [] if any(faults) else [saturated_fault(graded)]
     faults.append(flip_fault(ensemble, queries, learned, method))
     grades = grade(
-        given,
+        graded,
         spec.criteria,
         trivial=(labels != constant, labels != still),
         horizons=queries.horizons,
@@ -136,22 +136,22 @@ def measure_comparison(
 
 def _shortened(returns: FloatArray) -> FloatArray:
     """Return returns [N] to six digits: a report has thousands of them."""
-    return np.array([float(f"{one:.6g}") for one in returns])
+    return np.array([float(f"{value:.6g}") for value in returns])
 
 
 def digest_of(queries: PolicyQueries) -> str:
     """Return 16 hexadecimal digits that are others for other queries, or other true returns."""
-    found = hashlib.sha256(f"{queries.environment} {queries.discount!r}".encode())
+    digest = hashlib.sha256(f"{queries.environment} {queries.discount!r}".encode())
     for name in ARRAYS:
         array = getattr(queries, name)
         # Accepted results are of queries that had no such array.
         if array is not None or name != "episodes":
-            found.update(name.encode() if array is None else np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()[:16]
+            digest.update(name.encode() if array is None else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def policies_digest(queries: PolicyQueries) -> str:
     """Return what tells policies apart: what they do on some observations."""
     probes = queries.observations_a[:_PROBES]
     acted = [queries.act(policy, probes) for policy in range(len(queries.policies))]
-    return hashlib.sha256(b"".join(one.tobytes() for one in acted)).hexdigest()
+    return hashlib.sha256(b"".join(actions.tobytes() for actions in acted)).hexdigest()

@@ -219,13 +219,13 @@ class PolicyQueries:
         """
         rule: Any = self.terminated
         rows = np.asarray(observations).reshape(-1, observations.shape[-1])
-        found = np.asarray(rule(rows))
-        if found.shape != (len(rows),) or found.dtype != np.bool_:
+        ends = np.asarray(rule(rows))
+        if ends.shape != (len(rows),) or ends.dtype != np.bool_:
             raise ValueError(
-                f"terminated gave {found.dtype} of shape {found.shape} for observations "
+                f"terminated gave {ends.dtype} of shape {ends.shape} for observations "
                 f"{list(rows.shape)}: return a bool for each row"
             )
-        return found.reshape(observations.shape[:-1])
+        return ends.reshape(observations.shape[:-1])
 
     def _check_policies(self) -> None:
         """Raise CpgError unless each policy can answer the first of its observations, alike.
@@ -233,22 +233,22 @@ class PolicyQueries:
         Raises ValueError where nobody acts in the last steps.
         """
         opening, longest = self.opening("a"), int(self.horizons.max())
-        given = 0 if opening is None else opening.shape[1]
-        if not self.policies and given < longest:
+        openings = 0 if opening is None else opening.shape[1]
+        if not self.policies and openings < longest:
             raise ValueError(
-                f"there are no policies, and actions of {given} of {longest} steps: give policies, "
-                f"or actions_a and actions_b [N, {longest}, A]"
+                f"there are no policies, and actions of {openings} of {longest} steps: give "
+                f"policies, or actions_a and actions_b [N, {longest}, A]"
             )
         for policy in range(len(self.policies)):
-            own = np.concatenate(
+            observed = np.concatenate(
                 [
                     self.observations_a[self.policy_a == policy][:_TRIALS],
                     self.observations_b[self.policy_b == policy][:_TRIALS],
                 ]
             )
-            if len(own):
-                acted = self.act(policy, own)
-                check_repeats(self.policies[policy], f"policy {policy}", own, acted)
+            if len(observed):
+                acted = self.act(policy, observed)
+                check_repeats(self.policies[policy], f"policy {policy}", observed, acted)
 
     def act(
         self,

@@ -33,8 +33,8 @@ class StoredArrays(dict[str, npt.NDArray[Any]]):
         self.path = path
 
     def __missing__(self, name: str) -> NoReturn:
-        known = ", ".join(sorted(self)) or "none"
-        refuse(self.path, f"it has no array {name!r}, only {known:.200}")
+        names = ", ".join(sorted(self)) or "none"
+        refuse(self.path, f"it has no array {name!r}, only {names:.200}")
 
 
 def _stored(path: str | os.PathLike[str]) -> StoredArrays:
@@ -155,11 +155,11 @@ def _stored_fields(
     count = int(stored["policies"])
     if count > len(stored):
         refuse(stored.path, f"it says that it has {count} policies, and has {len(stored)} arrays")
-    own = [_stored_network(stored, number) for number in range(count)]
+    networks = [_stored_network(stored, number) for number in range(count)]
     return {
         "environment": str(stored["environment"]),
         "discount": float(stored["discount"]),
-        "policies": _completed(stored.path, own, policies),
+        "policies": _completed(stored.path, networks, policies),
         "action_space": _stored_space(stored, "space"),
         **{name: stored[name] for name in arrays if name in stored or arrays[name]},
     }

@@ -97,7 +97,7 @@ def grade(
         confidences=np.zeros(len(answers)),
         groups=answers.groups,
     )
-    found = sampled_metrics(
+    sampled = sampled_metrics(
         answers,
         rng=np.random.default_rng(criteria.seed),
         resamples=criteria.resamples,
@@ -112,15 +112,15 @@ def grade(
     )["loss"]
     p_values = {
         "loss": behind.p_above(0.0),
-        "coverage_at_risk": found["risk_at_coverage"].p_above(criteria.max_risk),
+        "coverage_at_risk": sampled["risk_at_coverage"].p_above(criteria.max_risk),
     }
-    if "auroc" in found:
-        p_values["auroc"] = found["auroc"].p_below(criteria.min_auroc)
+    if "auroc" in sampled:
+        p_values["auroc"] = sampled["auroc"].p_below(criteria.min_auroc)
     if criteria.max_loss is not None:
-        p_values["max_loss"] = found["loss"].p_above(criteria.max_loss)
+        p_values["max_loss"] = sampled["loss"].p_above(criteria.max_loss)
     return Grades(
         metrics=answer_metrics(answers, points=points),
-        intervals={name: one.interval(level) for name, one in found.items()},
+        intervals={name: one.interval(level) for name, one in sampled.items()},
         behind=behind.interval(level),
         beyond=min(int((one & ~answers.wrong).sum()) for one in trivial),
         p_values=p_values,
@@ -329,14 +329,14 @@ class KeptAnswers:
             queries=result.design.name,
             digest=result.design.digest,
             method=result.criteria.confidence,
-            wrong="".join("01"[one] for one in result.wrong.tolist()),
+            wrong="".join("01"[is_wrong] for is_wrong in result.wrong.tolist()),
             levels=tuple(levels(result.graded.confidences).tolist()),
         )
 
     def graded(self, result: ComparisonResult) -> GradedAnswers:
         """Return the answers, grouped as those of a result to the same queries."""
         return GradedAnswers(
-            wrong=np.array([one == "1" for one in self.wrong]),
+            wrong=np.array([sign == "1" for sign in self.wrong]),
             confidences=-np.array(self.levels),
             groups=result.groups,
         )

@@ -65,10 +65,10 @@ def acted(
 ) -> FloatArray:
     """Return what policies, one index a row [B], do on observations [B, O]: [B, A]."""
     order = np.argsort(policies, kind="stable")
-    own, begins = np.unique(policies[order], return_index=True)
+    acting, begins = np.unique(policies[order], return_index=True)
     parts = [
         act(int(policy), observations[rows], step, starts[rows])
-        for policy, rows in zip(own, np.split(order, begins[1:]), strict=True)
+        for policy, rows in zip(acting, np.split(order, begins[1:]), strict=True)
     ]
     actions = np.empty((len(policies), parts[0].shape[1]))
     actions[order] = np.concatenate(parts)
@@ -175,14 +175,14 @@ def reached_states(
     noise = task.actions.sample(streams, (steps,))
     is_noise = np.stack([rng.random(steps) < _DISTURBED for rng in streams]) | is_random[:, None]
     # In mixed behaviour, too, every policy has its episodes.
-    own = (rows // 2 if behaviour == "mixed" else rows) % policies
+    policy_of = (rows // 2 if behaviour == "mixed" else rows) % policies
     followed = np.flatnonzero(~is_random)
     visited, begun = [states], task.observe(states)
     for step in range(steps):
         actions = np.array(noise[:, step])
         if followed.size:
             observed = task.observe(states[followed])
-            wanted = acted(act, own[followed], observed, step, begun[followed])
+            wanted = acted(act, policy_of[followed], observed, step, begun[followed])
             keeps = ~is_noise[followed, step]
             actions[followed[keeps]] = wanted[keeps]
         states = task.step(states, actions)
