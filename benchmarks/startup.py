@@ -57,7 +57,7 @@ def added(ci: str = "") -> Row:
         ours=f"{with_plugin:.0f} ms",
         other=f"-p no:cpg {without:.0f} ms",
         result=f"{difference:+.1f} ms",
-        bar="<= 5 ms",
+        bar="<= 15 ms",
     )
 
 

@@ -24,28 +24,35 @@ class Option(NamedTuple):
     ----------
     parse : callable
         Returns the value that is meant, or raises ArgumentTypeError with what to write instead.
-    kind : str
-        Type of the ini value, as pytest names it.
     is_for_one_gate : bool
         Whether a marker may give it, too.
     is_for_one_run : bool
         Whether it is given on the command line only.
     is_for_projects : bool
         Whether it is given in the ini file only.
+    is_text : bool
+        Whether the ini file may have a text where its default is a number.
     overruled : mapping
         What leaves it without a part, such as ``"quick"``, and why.
     """
 
     name: str
     parse: Callable[[Any], Any]
-    kind: Literal["int", "float", "string"]
     default: Any
     metavar: str
     help: str
     is_for_one_gate: bool = True
     is_for_one_run: bool = False
     is_for_projects: bool = False
+    is_text: bool = False
     overruled: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def kind(self) -> Literal["int", "float", "string"]:
+        """Type of the ini value, as pytest names it."""
+        if self.is_text or not isinstance(self.default, int | float):
+            return "string"
+        return "int" if isinstance(self.default, int) else "float"
 
     @property
     def flag(self) -> str:
@@ -68,7 +75,6 @@ OF_PLANNING_GAP = (
     Option(
         "episodes",
         whole(1, _MOST_EPISODES),
-        "int",
         50,
         "N",
         "episodes per arm (default 50)",
@@ -77,7 +83,6 @@ OF_PLANNING_GAP = (
     Option(
         "stop",
         one_of("fixed", "sequential"),
-        "string",
         "fixed",
         "RULE",
         "run all episodes (fixed, default), or stop as soon as the verdict is settled, at a few "
@@ -87,7 +92,6 @@ OF_PLANNING_GAP = (
     Option(
         "max_episodes",
         whole(1, _MOST_EPISODES),
-        "int",
         150,
         "N",
         "the most episodes per arm of a gate that may stop early (default 150)",
@@ -96,7 +100,6 @@ OF_PLANNING_GAP = (
     Option(
         "diagnose",
         one_of("auto", "always", "never"),
-        "string",
         "auto",
         "WHEN",
         "say why a gap is there, from some episodes that are run again: of every MODEL or PLANNER "
@@ -109,7 +112,6 @@ OF_ALL_GATES = (
     Option(
         "seed",
         whole(0, 2**63 - 1),
-        "int",
         0,
         "SEED",
         "seed of starts and planner noise (default 0)",
@@ -118,7 +120,6 @@ OF_ALL_GATES = (
     Option(
         "confidence",
         between(0, 1),
-        "float",
         0.95,
         "LEVEL",
         "level of every interval, in (0, 1) (default 0.95)",
@@ -126,7 +127,6 @@ OF_ALL_GATES = (
     Option(
         "timeout",
         seconds,
-        "float",
         0.0,
         "SECONDS",
         "time limit of a comparison; a longer one is INCOMPLETE, and its gate fails (default: no "
@@ -135,7 +135,6 @@ OF_ALL_GATES = (
     Option(
         "drift",
         one_of("off", "warn", "fail"),
-        "string",
         "warn",
         "MODE",
         "compare gates with the baseline: never (off), in the summary (warn, default), or with the "
@@ -144,7 +143,6 @@ OF_ALL_GATES = (
     Option(
         "model",
         model_name,
-        "string",
         "",
         "MODEL",
         "the learned model of every gate: a registered name, module:factory, or the path of a "
@@ -153,7 +151,6 @@ OF_ALL_GATES = (
     Option(
         "trust",
         optional_digests,
-        "string",
         "",
         "DIGESTS",
         "model files that may run code of their own, by sha256:DIGEST, commas between several "

@@ -65,17 +65,6 @@ class SessionRuns:
         self._config.add_cleanup(lambda: executor.shutdown(wait=False))
         return executor
 
-    def execution(
-        self, executor: Executor | None, *, is_kept: bool, tell: Callable[[str], None]
-    ) -> Execution:
-        """Return where episodes are run, and where they are kept if they are."""
-        return Execution(
-            cache=self._arms if is_kept else None,
-            executor=executor,
-            resumes="resume" in self.settings.switches,
-            tell=tell,
-        )
-
     def deadline(self, gate: str, timeout: float) -> Deadline:
         """Return how long a measurement that begins now may take."""
 
@@ -89,7 +78,7 @@ class SessionRuns:
         return Deadline(limit, f"timeout={limit:g}", give_up)
 
     @property
-    def _arms(self) -> ArmCache | None:
+    def arms(self) -> ArmCache | None:
         """Where arms are kept; None under --cpg-no-cache and -p no:cacheprovider."""
         cache = getattr(self._config, "cache", None)
         if cache is None or "no_cache" in self.settings.switches:
@@ -122,9 +111,12 @@ class ItemMeasuring:
         self._replay, self._settings = replay, runs.settings
         self._attempt = item.stash[ATTEMPT]
         self._id = gate_id(item)
-        tell = self._attempt.resumed.append
-        execution = runs.execution(executor, is_kept=not gate.is_smoke, tell=tell)
-        self._execution = execution
+        self._execution = execution = Execution(
+            cache=None if gate.is_smoke else runs.arms,
+            executor=executor,
+            resumes="resume" in runs.settings.switches,
+            tell=self._attempt.resumed.append,
+        )
         self._say("interrupted before it measured")
         is_kept = execution.cache is not None and has(gate.kind, Resumes)
         lead = "interrupted in" if is_kept else "interrupted, nothing kept:"

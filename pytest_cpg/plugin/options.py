@@ -20,7 +20,6 @@ OPTIONS = (
     _OfSession(
         "correction",
         one_of("none", "holm"),
-        "string",
         "none",
         "METHOD",
         "share one error rate among all gates of the family (holm), or not (none, default)",
@@ -28,7 +27,6 @@ OPTIONS = (
     _OfSession(
         "family_size",
         whole(0, 1_000_000),
-        "int",
         0,
         "K",
         "gates of the family, for --cpg-correction (default: those of the baseline file)",
@@ -37,7 +35,6 @@ OPTIONS = (
     _OfSession(
         "baseline",
         path,
-        "string",
         BASELINE,
         "PATH",
         f"the baseline file, from the root directory (default {BASELINE})",
@@ -46,7 +43,6 @@ OPTIONS = (
         _OfSession(
             name,
             optional_path,
-            "string",
             "",
             "PATH",
             form.help,
@@ -57,7 +53,6 @@ OPTIONS = (
     _OfSession(
         "history",
         optional_path,
-        "string",
         HISTORY,
         "GLOB",
         "earlier sessions, for trends: histories or reports (--cpg-json), in the order of their "
@@ -66,17 +61,16 @@ OPTIONS = (
     _OfSession(
         "workers",
         workers,
-        "string",
         1,
         "N|ADDRESS",
         "processes that run parts of each gate, such as episodes (default 1: this one), or the "
         "address of a dask scheduler, such as tcp://host:8786 (extra cluster); outcomes are the "
         "same for any number",
+        is_text=True,
     ),
     _OfSession(
         "replay",
         path,
-        "string",
         "",
         "FILE[::EPISODE]",
         "run both arms of a gate on the episodes that it lost, which its file in .cpg/lost names, "
@@ -86,7 +80,6 @@ OPTIONS = (
     _OfSession(
         "require",
         all_or_whole,
-        "string",
         "",
         "all|N",
         "fail when fewer gates were judged: all gates in the files that were asked for (default in "

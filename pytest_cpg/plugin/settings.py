@@ -29,16 +29,8 @@ _OF_ALL_GATES = {"correction", "family_size", "baseline", "trust"}
 class Settings:
     """What was asked of a whole session.
 
-    Attributes
-    ----------
-    options : mapping
-        Those of every session and of its kinds of gate, by name.
-    typed : mapping
-        Option name to value, from the command line or the environment; these win over markers.
-    project : mapping
-        Option name to value, from the ini file or the defaults; markers win over these.
-    allow_reruns : bool
-        Whether a gate may be run again by a plugin that repeats failed tests.
+    What is typed, on the command line or in the environment, wins over markers; these win over the
+    project's values, of the ini file or the defaults.
     """
 
     options: Mapping[str, Option]

@@ -570,7 +570,7 @@ _WITH_OPTION = f"""{WRITTEN_OUT}
 
 from pytest_cpg.gates.options import Option
 
-MissedSteps.options = (Option("share", between(0, 1), "float", 0.1, "SHARE", "of wrong steps"),)
+MissedSteps.options = (Option("share", between(0, 1), 0.1, "SHARE", "of wrong steps"),)
 MissedSteps.arguments = (
     *(one for one in MissedSteps.arguments if one.name != "share"), of_option("share")
 )
@@ -592,7 +592,7 @@ def test_a_kind_brings_options_of_its_own(written_out, monkeypatch):
 
 def test_an_option_that_there_is_cannot_be_brought(written_out):
     twice = _WITH_OPTION.replace(
-        'Option("share"', 'Option("seed", between(0, 9), "float", 1.0, "N", ""), Option("share"'
+        'Option("share"', 'Option("seed", between(0, 9), 1.0, "N", ""), Option("share"'
     )
     result = written_out(kind=twice)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -62,6 +62,11 @@ def accepted(project):
     return [name for row in rows[1:] for name in row]
 
 
+def configure(project, line):
+    with (project.path / "tox.ini").open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+
+
 @both_ways
 def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers):
     project.write("right", more=", max_verdict='MODEL BOTTLENECK', id='one'")
@@ -116,39 +121,31 @@ def test_a_baseline_of_another_processor_is_told_wherever_it_is_compared(project
     (gate,) = gates.values()
     assert gate["processor"]
     assert gate["kernels"]["numpy"]
-    elsewhere = {**gate, "processor": "Turbo 5", "oracle": "0" + gate["oracle"][1:]}
-    elsewhere.update(gap=-0.05, oracle_successes="19/20")
-    path.write_text(json.dumps([header, dict.fromkeys(gates, elsewhere)]), encoding="utf-8")
-    said = "accepted on Turbo 5 ("
-    news = project.runpytest("--cpg-drift=fail")
+    gate.update(oracle="0" + gate["oracle"][1:], gap=-0.05, oracle_successes="19/20")
+
+    def told_of(processor, *options):
+        gate["processor"] = processor
+        path.write_text(json.dumps([header, gates]), encoding="utf-8")
+        result = project.runpytest(*options)
+        return result, flat(result)
+
+    result, told = told_of("x" * 10**6)
+    assert "accepted on xxx" in told
+    assert "1 oracle start moved" in told
+    assert len(result.outlines) < 50
+    news, told = told_of("Turbo 5", "--cpg-drift=fail")
     assert news.ret == 0
-    told = " ".join(news.stdout.str().split())
-    assert re.search(re.escape(said) + r".*\), run on .*: 1 oracle start moved", told)
+    assert re.search(r"accepted on Turbo 5 \(.*\), run on .*: 1 oracle start moved", told)
     test = project.path / "test_gates.py"
     text = test.read_text(encoding="utf-8").replace("conftest, model", "conftest, 'mirrored'")
     test.write_text(text, encoding="utf-8")
-    failed = project.runpytest("--cpg-drift=fail", "--cpg-md=cpg.md", "--cpg-html=cpg.html")
+    options = ("--cpg-drift=fail", "--cpg-md=cpg.md", "--cpg-html=cpg.html")
+    failed, told = told_of("Turbo 5", *options)
     failed.assert_outcomes(failed=1)
     pages = [(project.path / name).read_text(encoding="utf-8") for name in ("cpg.md", "cpg.html")]
-    for shown in (failed.stdout.str(), *map(unescape, pages)):
-        told = " ".join(shown.split())
-        assert said in told
-        assert "1 oracle start moved" in told
-
-
-def test_a_baseline_of_a_processor_without_end_is_told_in_a_few_lines(project):
-    project.write("right")
-    project.runpytest("--cpg-update-baseline")
-    path = project.path / ".cpg" / "baseline.json"
-    header, gates = json.loads(path.read_text(encoding="utf-8"))
-    (gate,) = gates.values()
-    elsewhere = {**gate, "processor": "x" * 10**6, "oracle": "0" + gate["oracle"][1:]}
-    elsewhere.update(gap=-0.05, oracle_successes="19/20")
-    path.write_text(json.dumps([header, dict.fromkeys(gates, elsewhere)]), encoding="utf-8")
-    told = project.runpytest().stdout.str()
-    assert "accepted on xxx" in told
-    assert "1 oracle start moved" in " ".join(told.split())
-    assert len(told.splitlines()) < 50
+    for shown in (told, *map(unescape, pages)):
+        assert "accepted on Turbo 5 (" in " ".join(shown.split())
+        assert "1 oracle start moved" in " ".join(shown.split())
 
 
 def test_another_seed_is_compared_by_rates_and_said(project):
@@ -231,14 +228,14 @@ def test_checkpoints_of_one_recipe_are_clusters(project):
 
 
 def test_a_recipe_that_is_worse_fails_the_session_beyond_its_members(project):
-    models = ("mirrored",) * 6
-    project.write(*models, more=", group='a', max_verdict='MODEL BOTTLENECK'")
-    result = project.runpytest()
-    assert result.ret == 0
-    project.write(*models, more=", group='a', max_verdict='PLANNER BOTTLENECK'")
-    failed = project.runpytest()
-    failed.assert_outcomes(failed=6)
-    assert "; worse than PLANNER BOTTLENECK" in " ".join(failed.stdout.str().split())
+    for worst, failed in (("MODEL", 0), ("PLANNER", 6)):
+        more = f", group='a', max_verdict='{worst} BOTTLENECK'"
+        project.write(*("mirrored",) * 6, more=more)
+        result = project.runpytest()
+        assert result.parseoutcomes().get("failed", 0) == failed
+        assert (
+            ("; worse than PLANNER BOTTLENECK" in flat(result)) is (result.ret == 1) is (failed > 0)
+        )
 
 
 @mostly_alone
@@ -335,8 +332,7 @@ def test_a_gate_whose_worker_died_is_not_run_again(repository):
 def test_a_gate_that_may_be_run_again_says_how_often_it_was(project):
     pytest.importorskip("pytest_rerunfailures")
     project.write("mirrored")
-    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
-    (project.path / "tox.ini").write_text(f"{ini}\ncpg_allow_reruns = true\n", encoding="utf-8")
+    configure(project, "cpg_allow_reruns = true")
     allowed = project.runpytest("--reruns", "2")
     allowed.assert_outcomes(failed=1)
     allowed.stdout.fnmatch_lines(
@@ -369,8 +365,7 @@ def test_gate(benchmark_runner):
 """,
         encoding="utf-8",
     )
-    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
-    (project.path / "tox.ini").write_text(f"{ini}\ncpg_allow_reruns = true\n", encoding="utf-8")
+    configure(project, "cpg_allow_reruns = true")
     git(project.path, "add", "-A")
     git(project.path, "commit", "-qm", "x")
     result = project.runpytest("--cpg-update-baseline", *workers)
@@ -461,8 +456,7 @@ def test_a_broken_model_is_named(benchmark_runner):
 def test_a_marker_may_ask_for_drift_that_the_project_leaves_out(project):
     project.write("right", more=", drift='fail'")
     project.runpytest("--cpg-update-baseline")
-    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
-    (project.path / "tox.ini").write_text(f"{ini}\ncpg_drift = off\n", encoding="utf-8")
+    configure(project, "cpg_drift = off")
     text = (project.path / "test_gates.py").read_text(encoding="utf-8")
     replaced = text.replace("conftest, model", "conftest, 'mirrored'")
     replaced = replaced.replace("task=", "max_verdict='MODEL BOTTLENECK', task=")
@@ -535,19 +529,15 @@ def test_a_renamed_gate_is_missing_wherever_pytest_was_asked_for_its_file(projec
         assert project.runpytest("--cpg-drift=fail", elsewhere).ret == 0
 
 
-def test_a_plan_of_tests_that_cannot_be_collected_is_no_success(project):
-    project.write("right")
-    (project.path / "test_broken.py").write_text("import nothing_of_this_name", encoding="utf-8")
-    assert project.runpytest("--cpg-plan").ret == pytest.ExitCode.INTERRUPTED
-
-
-def test_a_plan_beside_a_broken_baseline_says_so(project):
+def test_a_plan_of_tests_or_a_baseline_that_cannot_be_read_is_no_success(project):
     project.write("right")
     (project.path / ".cpg").mkdir()
     (project.path / ".cpg" / "baseline.json").write_text("{", encoding="utf-8")
     result = project.runpytest("--cpg-plan")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*cannot use the baseline *"])
+    (project.path / "test_broken.py").write_text("import nothing_of_this_name", encoding="utf-8")
+    assert project.runpytest("--cpg-plan").ret == pytest.ExitCode.INTERRUPTED
 
 
 def test_a_test_that_failed_by_itself_is_not_accepted(project):
