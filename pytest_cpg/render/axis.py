@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from pytest_cpg.gates.card import Effect
 from pytest_cpg.stats import Interval
@@ -97,13 +96,16 @@ class Bar:
 
 
 def effect_axis(effects: Iterable[Effect]) -> Axis:
-    """Return the scale that all effects share which are shares."""
-    ends = (
-        (effect.found.low, effect.found.estimate, effect.found.high, effect.margin or 0.0)
+    """Return the scale that all effects share which are shares; from 0 on if none can be below."""
+    effects = tuple(effects)
+    ends = [
+        end
         for effect in effects
         if effect.is_share
-    )
-    return Axis.around(chain.from_iterable(ends), length=FOREST_WIDTH)
+        for end in (effect.found.low, effect.found.estimate, effect.found.high, effect.margin or 0)
+    ]
+    is_signed = any(effect.is_difference or effect.found.low < 0 for effect in effects)
+    return (Axis.around if is_signed else Axis.upward)(ends, length=FOREST_WIDTH)
 
 
 def bar(effect: Effect, axis: Axis) -> Bar:

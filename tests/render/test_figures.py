@@ -1,6 +1,7 @@
 """Figures: what is drawn is what the data hold."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -70,6 +71,14 @@ def test_an_effect_that_is_no_share_does_not_stretch_the_axis():
     other = effect(1e6, is_share=False)
     assert effect_axis([*shares, other]) == effect_axis(shares)
     assert bar(other, effect_axis(shares)).margin == ""
+
+
+def test_an_axis_of_losses_that_are_no_differences_begins_at_zero():
+    loss = replace(effect(0.26, 0.04, 0.06), is_difference=False)
+    assert effect_axis([loss]).low == 0
+    assert effect_axis([loss, effect(0.2, 0.1, 0.1)]).low < 0
+    below = replace(effect(0.2, 0.3, 0.1, is_share=False), is_difference=False)
+    assert effect_axis([loss, below]).low < 0
 
 
 def test_an_effect_is_written_as_finely_as_its_unit_asks():
