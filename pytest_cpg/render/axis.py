@@ -110,11 +110,16 @@ def effect_axis(effects: Iterable[Effect]) -> Axis:
 
 def bar(effect: Effect, axis: Axis) -> Bar:
     """Draw an effect; what is no share is stretched until it fits the axis."""
-    factor, found = 1.0 if effect.is_share else _factor(effect, axis), effect.found
-    low, at, high = (axis.at(factor * end) for end in (found.low, found.estimate, found.high))
-    margin = ""
-    if effect.margin is not None:
-        margin = f"M{axis.at(factor * effect.margin):g} 4V24"
+    interval, factor = effect.found, 1.0
+    if not effect.is_share:
+        most = max(interval.high, interval.estimate, effect.margin or 0.0)
+        least = min(interval.low, interval.estimate)
+        factors = [axis.high / most] if most > 0 else []
+        factors += [axis.low / least] if least < 0 else []
+        factor = min([*factors, sys.float_info.max])
+    ends = (interval.low, interval.estimate, interval.high)
+    low, at, high = (axis.at(factor * end) for end in ends)
+    margin = "" if effect.margin is None else f"M{axis.at(factor * effect.margin):g} 4V24"
     return Bar(at=at, span=_span(low, high, 14), margin=margin, is_own=not effect.is_share)
 
 
@@ -128,12 +133,3 @@ def bound_bar(bound: Interval, scale: tuple[float, float]) -> Bar:
 
 def _span(low: float, high: float, y: int) -> str:
     return f"M{low:g} {y}H{high:g}M{low:g} {y - 4}v8M{high:g} {y - 4}v8"
-
-
-def _factor(effect: Effect, axis: Axis) -> float:
-    found = effect.found
-    most = max(found.high, found.estimate, effect.margin or 0.0)
-    least = min(found.low, found.estimate)
-    factors = [axis.high / most] if most > 0 else []
-    factors += [axis.low / least] if least < 0 else []
-    return min([*factors, sys.float_info.max])

@@ -94,7 +94,7 @@ def strip_of(task: Task, traces: Mapping[int, ArmTraces], *, lost: int) -> Strip
     }
     if not apart:
         return None
-    episode = max(apart, key=lambda one: apart[one])
+    episode = max(apart, key=apart.__getitem__)
     arms = traces[episode]
     ends = [len(arm.states) - 1 for arm in arms]
     steps = [_spread(end, max(ends)) for end in ends]
@@ -106,11 +106,11 @@ def strip_of(task: Task, traces: Mapping[int, ArmTraces], *, lost: int) -> Strip
         reels=tuple(
             Reel(
                 arm=name,
-                ending=one.ending,
-                is_solved=one.success,
-                frames=tuple((step, _webp(image)) for step, image in own.items()),
+                ending=trace.ending,
+                is_solved=trace.success,
+                frames=tuple((step, _webp(image)) for step, image in images.items()),
             )
-            for name, one, own in zip(("oracle", "learned"), arms, shots, strict=True)
+            for name, trace, images in zip(("oracle", "learned"), arms, shots, strict=True)
         ),
     )
 
@@ -194,12 +194,12 @@ def _animation(
 
     size = len(shots) * (WIDTH + _GAP) + _GAP, HEIGHT + 2 * _LINE
     images = []
-    for steps in zip(*(own.tolist() for own in filmed), strict=True):
+    for steps in zip(*(arm.tolist() for arm in filmed), strict=True):
         image = Image.new("RGB", size, _PAPER)
-        for column, (own, caption, step) in enumerate(zip(shots, captions, steps, strict=True)):
+        for column, (arm, caption, step) in enumerate(zip(shots, captions, steps, strict=True)):
             left = _GAP + column * (WIDTH + _GAP)
             _letter(image, (left, 0), caption)
-            image.paste(own[step], (left, _LINE))
+            image.paste(arm[step], (left, _LINE))
             _letter(image, (left, _LINE + HEIGHT), f"step {step}", colour=_FAINT)
         images.append(image)
     return images
@@ -211,7 +211,7 @@ def _letter(image: Image.Image, corner: tuple[int, int], text: str, *, colour: s
 
     font = ImageFont.load_default(_FONT_SIZE)
     # Half a character, or a line's end, cannot be drawn.
-    text = "".join(one if one.isprintable() else " " for one in text[:_LONGEST_CAPTION])
+    text = "".join(sign if sign.isprintable() else " " for sign in text[:_LONGEST_CAPTION])
     if font.getlength(text) > WIDTH:
         end = bisect_right(
             range(len(text)), float(WIDTH), key=lambda end: font.getlength(f"{text[:end]}...")

@@ -65,12 +65,12 @@ def annotations(
         if finding.fails
     ]
     # Sorting is stable: gates stay worst first.
-    listed.sort(key=lambda one: not one.is_error)
+    listed.sort(key=lambda annotation: not annotation.is_error)
     rest = listed[_MOST:]
     if rest:
         text = f"{len(rest)} more: the job's summary and the page have them all"
         listed[_MOST:] = [_Annotation(rest[0].is_error, "cpg", text)]
-    return [one.command for one in listed]
+    return [annotation.command for annotation in listed]
 
 
 def step_summary(session: Session, *, page: str = "") -> str:
@@ -93,8 +93,8 @@ def _of(
     more = len(rows) - 1
     if more:
         lines.append(f"And {more} more comparison{'s'[: more != 1]} of this test.")
-    label, _, found = sentence(worst).partition(": ")
-    lines[:0] = [one_line(f"{found[:1].upper()}{found[1:]}", _MOST_IN_LINE)]
+    label, _, text = sentence(worst).partition(": ")
+    lines[:0] = [one_line(f"{text[:1].upper()}{text[1:]}", _MOST_IN_LINE)]
     return _Annotation(is_error, f"{label}: {names[worst.name]}", "\n".join(lines), place)
 
 

@@ -125,9 +125,9 @@ def workers_text(at_work: Mapping[str, AtWork], room: int) -> str:
         if count < len(names):
             # Whoever ends last says how long all take.
             names.sort(key=lambda name: -at_work[name].seconds)
-        said = [f"{name} {at_work[name]}" for name in names[:count]]
         more = len(names) - count
-        text = ", ".join([*said, *[f"{more} more"] * bool(more)])
+        shown = [f"{name} {at_work[name]}" for name in names[:count]]
+        text = ", ".join([*shown, *[f"{more} more"] * bool(more)])
         if len(text) <= room:
             return text
     return ""

@@ -162,7 +162,7 @@ def _counts(session: Session) -> str:
 def _worst(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:
     """Return why the worst gate fails of which that is known, and what to do."""
     for row in rows:
-        reasons = [one for one in _reasons(row) if one[0] in ("Why", "Do")] if row.fails else []
+        reasons = [text for text in _reasons(row) if text[0] in ("Why", "Do")] if row.fails else []
         if reasons:
             (name, text), *more = reasons
             lines = [f"**{name}** ({code(names[row.name])}): {prose(text)}"]
@@ -180,14 +180,8 @@ def _head(drifts: Sequence[Drift]) -> str:
     """Return the head of the table, the same for gates of all kinds."""
     commits = {drift.since for drift in drifts if drift.commit}
     since = f"since {code(commits.pop())}" if len(commits) == 1 else "baseline"
-    names = [
-        "",
-        "gate",
-        "was → now" if drifts else "now",
-        "loss",
-        "verdict",
-        *[since] * bool(drifts),
-    ]
+    now = "was → now" if drifts else "now"
+    names = ["", "gate", now, "loss", "verdict", *[since] * bool(drifts)]
     marks = ["---", "---", "--:", "---", "---", *["---"] * bool(drifts)]
     return f"| {' | '.join(names)} |\n|{'|'.join(marks)}|\n"
 
@@ -203,12 +197,8 @@ def _line(row: Row, name: str, has_drift: bool) -> str:
     now = loss = ""
     verdict = (sentence if row.fails else Row.why)(row, is_brief=True) or WORDS[row.state]
     if card is not None and row.judgement is not None:
-        now = (
-            drift.now
-            if drift and drift.now
-            else card.cells.get(NOW) or next(iter(card.cells.values()), "")
-        )
-        now = number(now)
+        cell_now = card.cells.get(NOW) or next(iter(card.cells.values()), "")
+        now = number((drift and drift.now) or cell_now)
         if drift is not None and drift.was:
             now = f"{number(drift.was)} → " + (now if drift.was == drift.now else f"**{now}**")
         if card.effect is not None:
@@ -251,7 +241,9 @@ def _details(row: Row, judgement: Judgement) -> str:
 
 def _commands(commands: Sequence[Command]) -> Iterator[str]:
     """Yield what to type, to be copied."""
-    texts = [command.text for command in commands if is_whole(command.text)]
+    every = (command.text for command in commands)
+    # What is cut cannot be copied.
+    texts = [text for text in every if text == one_line(text, _MOST_IN_TEXT)]
     if texts:
         yield "\n".join(["```sh", *texts, "```"])
 
@@ -270,17 +262,17 @@ def _notes(row: Row) -> Iterator[str]:
         )
 
 
-def _provenance(found: Provenance) -> str:
+def _provenance(run: Provenance) -> str:
     commit = "no revision"
-    if found.revision is not None:
-        commit = f"revision {found.revision}{' with changes on top' * bool(found.dirty)}"
+    if run.revision is not None:
+        commit = f"revision {run.revision}{' with changes on top' * bool(run.dirty)}"
     kernels, packages = (
         ", ".join(f"{name} {which}" for name, which in versions.items())
-        for versions in (found.kernels, found.packages)
+        for versions in (run.kernels, run.packages)
     )
     return (
-        f"{commit}; Python {found.python} on {found.platform}, {found.processors} "
-        f"processors {found.processor}{f' ({kernels})' * bool(kernels)}; {packages}"
+        f"{commit}; Python {run.python} on {run.platform}, {run.processors} "
+        f"processors {run.processor}{f' ({kernels})' * bool(kernels)}; {packages}"
     )
 
 
@@ -328,11 +320,6 @@ def plain_html(text: str, most: int = _MOST_IN_TEXT) -> str:
     for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("$", "&#36;")):
         shown = shown.replace(sign, entity)
     return shown
-
-
-def is_whole(text: str) -> bool:
-    """Say whether a text is shown as it is, so that it can be copied."""
-    return text == one_line(text, _MOST_IN_TEXT)
 
 
 def _unbegun(begin: re.Match[str]) -> str:

@@ -95,8 +95,8 @@ class LiveLine:
         if not self._pace.is_due(what, stage, now):
             return
         left, drawn = self._pace.left(stage, now), ""
-        said = [_counted(stage), _solved(stage), "" if left is None else duration(left)]
-        lead, text = f"  {visible(what):9s} ", ", ".join(filter(None, said))
+        parts = [_counted(stage), _solved(stage), "" if left is None else duration(left)]
+        lead, text = f"  {visible(what):9s} ", ", ".join(filter(None, parts))
         if stage.total:
             blocks, _ = bar_text(stage.done, (0, stage.total), _BAR)
             drawn = f"{in_ascii(blocks) if self._is_ascii else blocks:{_BAR}s} "
@@ -127,8 +127,8 @@ class SentLine:
         now = time.monotonic()
         if self._pace.is_due(what, stage, now):
             left = self._pace.left(stage, now)
-            told = "" if left is None else duration(left)
-            self._send((_brief(what, stage), left or 0.0, told))
+            text = "" if left is None else duration(left)
+            self._send((_brief(what, stage), left or 0.0, text))
 
     def clear(self) -> None:
         """Say that nothing is measured any more."""
@@ -171,8 +171,8 @@ class LogLines:
             note = f" ({stage.note})" if stage.note else ""
             self._line(_of_starts(stage) or f"{stage.total} {stage.unit}".rstrip(), seconds + note)
 
-    def _line(self, *said: str) -> None:
-        text = ", ".join(filter(None, said))
+    def _line(self, *parts: str) -> None:
+        text = ", ".join(filter(None, parts))
         self._write(f"{self._lead}  cpg: {visible(self._pace.what):8s} {text}")
         self._lead = ""
 

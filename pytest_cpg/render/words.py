@@ -16,11 +16,12 @@ _STRICT = (
     "--cpg-strict fails what its verdict would let pass: {doubt}. Mend that, or leave --cpg-strict "
     "(cpg_strict) out."
 )
+# What stands in the place of a label.
+_UNJUDGED = {"failed": "FAILED", "error": "ERROR", "missing": "NOT REPORTED"}
 _REGRESSED = "The model does worse than the accepted one."
 _INCOMPARABLE = (
     "The accepted result was measured under another design, so nothing can be said about drift."
 )
-RERUN = "Rerun this gate"
 _UPDATE = "on main: {program} --cpg-update-baseline"
 
 
@@ -33,7 +34,8 @@ def sentence(row: Row, *, is_brief: bool = False) -> str:
     """Return what was found, in a sentence that stands alone, its label first."""
     if row.judgement is not None:
         return headline(row.judgement)
-    return f"{row.unjudged}: {row.why(is_brief=is_brief) or 'nothing is judged'}"
+    label = _UNJUDGED.get(row.state, row.state)
+    return f"{label}: {row.why(is_brief=is_brief) or 'nothing is judged'}"
 
 
 def crash_line(judgement: Judgement) -> str:
@@ -82,8 +84,8 @@ def is_in_doubt(reason: str | None, ruling: Ruling) -> bool:
 def effect_text(effect: Effect) -> str:
     """Return an effect and its interval, a share to two decimals and all else to three digits."""
     sign, digits = "+" * effect.is_difference, ".2f" if effect.is_share else ".3g"
-    found, form = effect.found, f"{{:{sign}{digits}}}"
-    estimate, low, high = map(form.format, (found.estimate, found.low, found.high))
+    interval, form = effect.found, f"{{:{sign}{digits}}}"
+    estimate, low, high = map(form.format, (interval.estimate, interval.low, interval.high))
     return f"{estimate} [{low}, {high}]"
 
 
@@ -103,12 +105,8 @@ def judged(judgement: Judgement) -> str:
 
 def reasons(judgement: Judgement) -> list[tuple[str, str]]:
     """Return, each behind Why, Do, Note or Accept, why a result is as it is, and what to do."""
-    card, drift, reason, cause = (
-        judgement.card,
-        judgement.drift,
-        judgement.reason,
-        judgement.card.cause,
-    )
+    card, drift, reason = judgement.card, judgement.drift, judgement.reason
+    cause = card.cause
     is_known = cause is not None and bool(cause.advice)
     texts: list[tuple[str, str]] = []
     if cause is not None and is_known:

@@ -72,9 +72,9 @@ def updated(baseline: Baseline, gates: Iterable[KeptResult]) -> Baseline:
     return replace(baseline, gates=merged)
 
 
-def pruned(baseline: Baseline, keep_ids: Collection[str]) -> Baseline:
-    """Return the baseline with the gates of these ids alone."""
-    gates = {name: gate for name, gate in baseline.gates.items() if name in keep_ids}
+def without(baseline: Baseline, ids: Collection[str]) -> Baseline:
+    """Return the baseline without the gates of these ids."""
+    gates = {name: gate for name, gate in baseline.gates.items() if name not in ids}
     return replace(baseline, gates=gates)
 
 
@@ -220,7 +220,7 @@ def baseline_findings(
                 if _is_gone_for_good(name, ledger, root, all_collected=all_collected)
             ]
             if dropped and not any(finding.fails for finding in findings):
-                update(path, lambda now: pruned(now, now.gates.keys() - {*dropped}), kinds)
+                update(path, lambda now: without(now, dropped), kinds)
                 text = f"baseline: {named(dropped)} dropped from {path.name}, as no such test is"
                 findings.append(Finding(f"{text} there", answers=True))
                 gone = tuple(name for name in gone if name not in dropped)

@@ -95,8 +95,8 @@ class History:
 
         The others followed the same numbers as the last one of them.
         """
-        known = [one.comparisons[name] for one in self.sessions if name in one.comparisons]
-        now = next((row for row in reversed(known) if not row.is_nothing), Found.nothing(""))
+        past = [at.comparisons[name] for at in self.sessions if name in at.comparisons]
+        now = next((row for row in reversed(past) if not row.is_nothing), Found.nothing(""))
         return tuple(
             Point(
                 commit=session.commit,

@@ -126,11 +126,6 @@ class Entry:
     attempt: int = 1
     earlier: tuple[str, ...] = ()
 
-    @classmethod
-    def missing(cls, detail: str) -> Entry:
-        """Return what is shown of a gate that did not report: what it was doing."""
-        return cls(outcome="error", detail=detail)
-
     @property
     def found(self) -> str:
         """What the gate found in a few words: its verdicts, or how it ended."""

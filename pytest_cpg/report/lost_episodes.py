@@ -60,17 +60,17 @@ class LostEpisodes:
 
     def to_plain(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON form, in which the kind's values stand beside the others."""
-        own = values.pop("values")
+        of_kind = values.pop("values")
         if self.kind == FIRST_KIND:
             del values["kind"]
-        return {**own, **values}
+        return {**of_kind, **values}
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a JSON form."""
-        names = {one.name for one in fields(cls)} - {"values"}
-        own = {name: value for name, value in values.items() if name not in names}
-        return {**{name: values[name] for name in names & values.keys()}, "values": own}
+        names = {part.name for part in fields(cls)} - {"values"}
+        of_kind = {name: value for name, value in values.items() if name not in names}
+        return {**{name: values[name] for name in names & values.keys()}, "values": of_kind}
 
     def chosen(self, episodes: tuple[int, ...] | None) -> tuple[int, ...]:
         """Return these of the lost episodes; all of them for None.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,6 +44,10 @@ def collect(root: Path) -> Provenance:
     """Return what this process runs with, by git and the metadata of packages."""
     # A folder is no file that git tracks: with this one, nothing is excepted.
     state = git_state(root, besides=root)
+    packages = {}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            packages[package] = version(package)
     return Provenance(
         revision=state.commit.removesuffix("-dirty") or None,
         dirty=bool(state.dirty) if state.commit else None,
@@ -51,15 +56,5 @@ def collect(root: Path) -> Provenance:
         processor=processor_name(),
         processors=processors(),
         kernels=dict(sorted(kernels().items())),
-        packages=_packages(),
+        packages=dict(sorted(packages.items())),
     )
-
-
-def _packages() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return dict(sorted(found.items()))

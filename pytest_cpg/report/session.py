@@ -32,8 +32,6 @@ WORDS: Mapping[str, str] = {
 # For these the session fails.
 FAILING = ("failed", "error", "missing")
 _QUIET = ("passed", "measured", "skipped")
-# What stands in the place of a label.
-_UNJUDGED = {"failed": "FAILED", "error": "ERROR", "missing": "NOT REPORTED"}
 # pytest's own words for the exit codes that do not depend on any test.
 _STOPPED = {2: "interrupted", 3: "internal error", 4: "usage error"}
 # pytest's exit code where no test was collected.
@@ -127,11 +125,6 @@ class Row:
         by_itself = "the test failed by itself; its log says how" * (self.state == "failed")
         reason = self.judgement.reason if self.judgement else None
         return ". ".join(filter(None, (reason, detail))) or by_itself
-
-    @property
-    def unjudged(self) -> str:
-        """What stands in the place of a verdict where there is none."""
-        return _UNJUDGED.get(self.state, self.state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,18 +236,15 @@ class Session:
     ) -> Session:
         """Return what a ledger holds, in its order, with times as a report has them."""
         end = end or SessionEnd()
+        gates = []
+        for place, gate in enumerate(ledger.gates, 1):
+            entry, seconds = ledger.entries.get(gate), _tenths(ledger.seconds.get(gate))
+            outcome = "missing" if entry is None else entry.outcome
+            doing = ledger.running.get(gate, "did not report")
+            entry = entry or Entry(outcome="error", detail=doing)
+            gates.append(Gate.of(gate, place, outcome, entry, seconds))
         return cls(
-            gates=tuple(
-                Gate.of(
-                    gate,
-                    place,
-                    "missing" if entry is None else entry.outcome,
-                    entry or Entry.missing(ledger.running.get(gate, "did not report")),
-                    _tenths(ledger.seconds.get(gate)),
-                )
-                for place, gate in enumerate(ledger.gates, 1)
-                for entry in [ledger.entries.get(gate)]
-            ),
+            gates=tuple(gates),
             findings=ledger.findings,
             deselected=tuple(ledger.deselected),
             end=replace(

@@ -2,12 +2,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from fakes import PROVENANCE, drift_since, first, judged, result_of
+from fakes import PROVENANCE, first, judged, result_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rendered import annotations, markdown, step_summary
 
-from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.notation import fitted_names, one_line
 from pytest_cpg.render.github import Location
@@ -93,20 +92,6 @@ def test_every_failing_gate_and_finding_has_one_annotation_and_an_unsure_one_a_w
     assert found[5][1] == "The model solves 43 of 50 starts, the true dynamics 47."
 
 
-def test_it_says_what_became_of_the_accepted_result_and_what_to_type():
-    drift = drift_since("3f2c1e9abcde", result_of(first(50, 50), first(50, 50)), BAD)
-    one = replace(
-        judged(BAD, "the verdict is worse than INCONCLUSIVE", drift),
-        commands=(Command(what="Replay x", text="a"), Command(what="Rerun y", text="pytest b")),
-    )
-    (command,) = annotations(session({"bad": failed(one)}))
-    lines = read(command)[1].splitlines()
-    assert lines[1] == (
-        "Since 3f2c1e9: 50 -> 10 of 50, lost 40 starts, gained 0 (p < 0.001): REGRESSED"
-    )
-    assert lines[-1] == "Rerun: pytest b"
-
-
 def test_another_processor_is_a_warning():
     drift = replace(Drift.new(), label=Label.UNCHANGED, was="1", differs=("other processor",))
     good = result_of(first(200, 200), first(200, 200))
@@ -132,12 +117,6 @@ def test_where_tests_are_annotated_already_only_what_no_test_says_is():
     assert [read(command)[0]["title"] for command in commands] == [
         *("NOT REPORTED: gone", "cpg", "INCONCLUSIVE: good")
     ]
-
-
-def test_a_green_session_has_none():
-    good = result_of(first(200, 200), first(200, 200))
-    green = session({"good": Entry(outcome="passed", judgements=(judged(good),))}, Finding("x"))
-    assert annotations(green) == []
 
 
 def test_other_comparisons_of_a_gate_are_counted():

@@ -19,7 +19,7 @@ from pytest_cpg.gates.kept import KeptResult
 from pytest_cpg.gates.planning_gap.records import BaselineGate
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.report import baseline as baseline_file
-from pytest_cpg.report.baseline import Baseline, missing, pruned, text_of, updated
+from pytest_cpg.report.baseline import Baseline, missing, text_of, updated, without
 
 GATE = BaselineGate.of(result_of(first(9, 10), first(8, 10)))
 load = partial(baseline_file.load, kinds=GATES)
@@ -124,7 +124,7 @@ def test_a_gate_that_comes_or_goes_is_one_line(path, name):
     after = path.read_text().splitlines()
     assert len(after) == len(before) + 1
     assert [line for line in after if line in before] == before
-    update(path, lambda baseline: pruned(baseline, {"b", "d"}))
+    update(path, lambda baseline: without(baseline, {name}))
     assert path.read_text().splitlines() == before
 
 
@@ -340,11 +340,6 @@ def test_a_result_that_was_accepted_without_a_commit_gets_that_of_the_next_time(
     unknown = updated(Baseline(), [gate_of(first(40, 50), commit="")])
     known = gate_of(first(40, 50), commit="0000000")
     assert updated(unknown, [known]).gates == {"g": known}
-
-
-def test_pruning_keeps_the_gates_that_are_named():
-    baseline = updated(Baseline(), [replace(gate_of(first(4, 5)), id=name) for name in "abc"])
-    assert list(pruned(baseline, {"a", "c", "z"}).gates) == ["a", "c"]
 
 
 def test_the_family_is_what_was_declared_or_accepted_and_never_smaller():
