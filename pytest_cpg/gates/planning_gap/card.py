@@ -295,8 +295,8 @@ def _sizes_of_gap(result: GateResult) -> Iterator[tuple[str, str]]:
     text = f"no drop from {reached(oracle, 'success')} could be flagged"
     if drop is not None:
         flagged = f"smallest drop this gate could flag from {reached(oracle, 'success')}"
-        found = "" if sure is None else f"; found 4 times in 5 from {found_drop(sure)}"
-        text = f"{flagged}: {found_drop(drop)}{found}"
+        surely = "" if sure is None else f"; found 4 times in 5 from {found_drop(sure)}"
+        text = f"{flagged}: {found_drop(drop)}{surely}"
     yield "power", text
 
 
@@ -334,8 +334,8 @@ def cause_of(diagnosis: Diagnosis) -> CardCause:
         name, main = misreading.name, ()
     source = f"{diagnosis.seconds:.1f} s"
     if diagnosis.decisions:
-        asked = f"{diagnosis.decisions} decisions of {len(diagnosis.episodes)} episodes"
-        source = f"{asked}, {source}"
+        sample = f"{diagnosis.decisions} decisions of {len(diagnosis.episodes)} episodes"
+        source = f"{sample}, {source}"
     return CardCause(
         title="Why the gap is there",
         name=name,

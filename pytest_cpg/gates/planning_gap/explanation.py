@@ -210,12 +210,12 @@ def loss_split(result: GateResult) -> str:
     )
     if arm is None or scoring is None or dynamics is None:
         return ""
-    own = [part for part in result.swapped if part not in ("dynamics", "planner")]
-    others = [part for part in result.swapped if part not in own]
+    of_score = [part for part in result.swapped if part not in ("dynamics", "planner")]
+    others = [part for part in result.swapped if part not in of_score]
     parts = (
         f"{number(loss.estimate, metric)} [{number(loss.low, metric)}, "
         f"{number(loss.high, metric)}] is lost by its {' and '.join(names)}"
-        for loss, names in ((scoring, own), (dynamics, others))
+        for loss, names in ((scoring, of_score), (dynamics, others))
     )
     rate = "" if metric == "return" else f" {arm.success_rate:.2f}"
     return (

@@ -58,7 +58,7 @@ from pytest_cpg.gates.planning_gap.stopping import (
 from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.methods import METHODS
-from pytest_cpg.world_models import AA_MODEL
+from pytest_cpg.world_models import AA_MODEL, weights_digest
 
 _SMOKE_EPISODES = 2
 
@@ -317,7 +317,9 @@ class PlanningGap:
     def lost_by_breaking(self, spec: Spec, model: Any, run: Run, *, episode: int) -> Lost:
         """Return the episode in which a model broke."""
         design = spec.planned(run.task(spec.task), model)
-        return Lost((episode,), Loss.of_broken(design, model))
+        digest, seed = weights_digest(model), int(design.seed)
+        loss = Loss(design=design.record, seed=seed, oracle_steps=(0,), weights=digest)
+        return Lost((episode,), loss)
 
     def replay(
         self,

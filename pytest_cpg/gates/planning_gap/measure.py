@@ -211,9 +211,9 @@ def gate_result(
     if design.metric == "success" and criteria.stop == "fixed" and criteria.interval == beside:
         paired = interval
     names = ("tolerance", "min_oracle", "margin", "stop", "method", "family_size", "group")
-    asked = {name: getattr(criteria, name) for name in (*names, "is_aa", "is_smoke")}
+    judged_by = {name: getattr(criteria, name) for name in (*names, "is_aa", "is_smoke")}
     return GateResult(
-        **asked,
+        **judged_by,
         verdict=verdict.verdict,
         evidence=verdict.evidence,
         is_weak=verdict.is_weak,

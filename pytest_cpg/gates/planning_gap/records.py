@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_cpg.contracts.codec import BESIDE, decode, encode
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.design import Design, DesignRecord
+from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.episodes.traces import Replay
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding, named
@@ -186,12 +186,6 @@ class Loss:
             oracle_steps=tuple(int(solved_at[episode]) for episode in result.lost_episodes),
             weights=result.weights,
         )
-
-    @classmethod
-    def of_broken(cls, design: Design, learned: Any) -> Loss:
-        """Return what has to be the same to break a model again in one episode."""
-        weights = weights_digest(learned)
-        return cls(design=design.record, seed=int(design.seed), oracle_steps=(0,), weights=weights)
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,9 @@ class PlanScores:
         windows = np.arange(0, plans.shape[2], WINDOW)
         scores_by_name["is_idle"] = ~np.logical_or.reduceat(moves, windows, axis=2)
         # As it plans, and as the task rates what it decodes.
-        rated: dict[str, Callable[[FloatArray], FloatArray]] = {"resumed": self._scored}
+        rated: dict[str, Callable[[FloatArray], FloatArray]] = {
+            "resumed": lambda latents: _rated(latents, self._imagination.score)
+        }
         if model.observe and model.rates and "decoder" not in model.swapped:
             rated["observed"] = self._seen
         scores: dict[str, list[FloatArray]] = {name: [] for name in rated}
@@ -139,7 +141,7 @@ class PlanScores:
                 "learned", noise=self._decisions.streams(self._seed, Purpose.NOISE_OF_SCORES)
             )
             drawn = self._rolled(drawing, self._decisions.latents, plans)
-            scores_by_name["drawn"] = self._within(self._scored(drawn))
+            scores_by_name["drawn"] = self._within(rated["resumed"](drawn))
         # What is decoded of a memory tells what it remembers, and not how that is rated.
         if model.rates and not (model.update and model.swapped[1:] == ("decoder",)):
             rated_by_model = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
@@ -214,9 +216,6 @@ class PlanScores:
         flat = plans.reshape(-1, *plans.shape[2:])
         imagined = model.rollout(np.repeat(latents, plans.shape[1], axis=0), flat)
         return imagined.reshape(len(latents), -1, *imagined.shape[1:])
-
-    def _scored(self, latents: FloatArray) -> FloatArray:
-        return _rated(latents, self._imagination.score)
 
     def _seen(self, latents: FloatArray) -> FloatArray:
         observe: Any = self._imagination.observe
