@@ -31,11 +31,6 @@ def check_id(name: str) -> None:
         raise unknown_name("Gymnasium environment", "gym:", name, _newest().values()) from error
 
 
-def spec_of(name: str) -> Any:
-    """Return what gymnasium's registry now says of an id."""
-    return gymnasium.spec(name)
-
-
 def made(make: str | Callable[[], Any]) -> Any:
     """Return the environment of an id, without its time limit, or the one a function makes.
 

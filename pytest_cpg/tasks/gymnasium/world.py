@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, BoxActions, ComponentError, FiniteActions, FloatArray
-from pytest_cpg.tasks.gymnasium.environments import definition_of, made, spec_of, versions_of
+from pytest_cpg.tasks.gymnasium.environments import definition_of, made, versions_of
 from pytest_cpg.tasks.gymnasium.restorers import restorer_of
 
 # Sum and largest of a step's rewards, and whether the environment has terminated.
@@ -31,7 +31,7 @@ class World:
         self.make = make
         self._lock = threading.Lock()
         # An id may come to mean another environment while this one is in use.
-        self.spec = spec_of(make) if isinstance(make, str) else None
+        self.spec = gymnasium.spec(make) if isinstance(make, str) else None
         environment = made(make)
         self.spaces = (environment.observation_space, environment.action_space)
         self.title = str(make) if isinstance(make, str) else str(environment)
@@ -117,7 +117,7 @@ class World:
 
 def world_of(make: str | Callable[[], Any]) -> World:
     """Return the one environment in this process of what an id means now, or a function's own."""
-    return _world(make, repr(spec_of(make))) if isinstance(make, str) else World(make)
+    return _world(make, repr(gymnasium.spec(make))) if isinstance(make, str) else World(make)
 
 
 @cache
