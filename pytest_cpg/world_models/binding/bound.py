@@ -95,7 +95,7 @@ def acting_of(
             "policy",
             latents,
             *drawn,
-            shape=lambda given, *_: (len(given), size),
+            shape=lambda latents, *_: (len(latents), size),
             promise=f"policy(latents [B, Z]{names}) -> actions [B, {size}]",
             rows=rows,
         )
@@ -112,7 +112,7 @@ def acting_of(
             latents,
             actions[:, None],
             *still(len(latents)),
-            shape=lambda given, *_: (len(given), 1, given.shape[1]),
+            shape=lambda latents, *_: (len(latents), 1, latents.shape[1]),
             promise="rollout(latents [B, Z], actions [B, 1, A]) -> latents [B, 1, Z]",
             rows=rows,
         )

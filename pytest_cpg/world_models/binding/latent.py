@@ -82,7 +82,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         latents,
         plans,
         *noise,
-        shape=lambda given, plans, *_: (*plans.shape[:2], given.shape[1]),
+        shape=lambda latents, plans, *_: (*plans.shape[:2], latents.shape[1]),
         promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
         f"action, without the one before [B, H, Z]",
     )
@@ -135,7 +135,7 @@ def _encode_of(learned: Any, observations: FloatArray) -> ArrayFunction:
             learned,
             "encode",
             observations,
-            shape=lambda given: (len(given), None),
+            shape=lambda seen: (len(seen), None),
             promise="encode(observations [B, O]) -> latents [B, Z]",
         )
     if has(learned, Memory):

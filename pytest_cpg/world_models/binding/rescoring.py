@@ -72,9 +72,9 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         if model.update is None and rating.reward is None:
             # Nothing on the way is seen or rated.
             askable, lengths = askable[rows, lengths - 1][:, None], np.ones_like(lengths)
-        found = rating.costs(rated, actions, followed(own, actions, askable), lengths)
-        _check(np.where(is_lost, 0.0, found), "the model's rating")
-        return np.where(is_lost, np.inf, found)
+        scores = rating.costs(rated, actions, followed(own, actions, askable), lengths)
+        _check(np.where(is_lost, 0.0, scores), "the model's rating")
+        return np.where(is_lost, np.inf, scores)
 
     def policy_plans(latents: FloatArray, noise: FloatArray) -> FloatArray:
         begun, plans = rating.own(latents[:, state_size:]), np.empty(noise.shape)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 from pytest_cpg.contracts import WorldModelError
@@ -26,21 +25,22 @@ def read(checkpoint: Checkpoint) -> torch.nn.Module | None:
     file, settings, task = checkpoint.path, checkpoint.settings, checkpoint.task
     if "class" not in settings:
         return None
+    at = repr(os.fspath(file))
     for name in sorted(set(settings) - {*_OF_CLASS, *_CONDITIONS}):
         fix = did_you_mean(name, [*_OF_CLASS, *_CONDITIONS, "rate_by", "planner"])
         raise WorldModelError(
-            f"{os.fspath(file)!r}: its settings have {name}, which changes nothing in a network of "
+            f"{at}: its settings have {name}, which changes nothing in a network of "
             f"your own class. {fix} What its constructor takes goes into arguments."
         )
     name, arguments = settings["class"], settings.get("arguments", {})
-    network: torch.nn.Module = _constructed(file, name, arguments)
+    network: torch.nn.Module = _constructed(at, name, arguments)
     state = network.state_dict()
     for key, value in state.items():
         is_tensor = isinstance(value, Tensor)
         if not is_tensor or torch.nn.parameter.is_lazy(value):
             what = "has no shape before its first call" if is_tensor else "is no tensor"
             raise WorldModelError(
-                f"{os.fspath(file)!r}: {key} of {name} {what}, and only tensors of known shapes "
+                f"{at}: {key} of {name} {what}, and only tensors of known shapes "
                 f"are read from a file. Write --cpg-model=module:factory with a function of yours "
                 f"that loads it."
             )
@@ -60,30 +60,29 @@ def read(checkpoint: Checkpoint) -> torch.nn.Module | None:
     return network.eval()
 
 
-def _constructed(file: Path, name: Any, arguments: Any) -> Any:
+def _constructed(at: str, name: Any, arguments: Any) -> Any:
     """Return what a named class makes of arguments, or raise WorldModelError if it takes others."""
     if not isinstance(name, str):
         raise WorldModelError(
-            f"{os.fspath(file)!r}: class: need the path of a class, "
-            f'"package.module:Network", got {name!r}'
+            f'{at}: class: need the path of a class, "package.module:Network", got {name!r}'
         )
     if not isinstance(arguments, dict):
         raise WorldModelError(
-            f"{os.fspath(file)!r}: arguments: need what the constructor takes by name, as in "
+            f"{at}: arguments: need what the constructor takes by name, as in "
             f"{{ hidden = 64 }}, got {arguments!r}"
         )
     module = name.partition(":")[0].split(".")
     # Some of their modules do their work as they are imported, and none holds a network.
     if module[0] in sys.stdlib_module_names or "__main__" in module:
         raise WorldModelError(
-            f"{os.fspath(file)!r}: class = {name!r} is of Python's own modules or a program. Name "
+            f"{at}: class = {name!r} is of Python's own modules or a program. Name "
             f"the class of the network."
         )
     kind = named(name, what="class")
     # Before it is called: what else a module offers may start programs.
     if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
         raise WorldModelError(
-            f"{os.fspath(file)!r}: class = {name!r} is {kind!r}, and no class of torch.nn.Module. "
+            f"{at}: class = {name!r} is {kind!r}, and no class of torch.nn.Module. "
             f"Name the class of the network."
         )
     try:
@@ -97,6 +96,6 @@ def _constructed(file: Path, name: Any, arguments: Any) -> Any:
         signature(kind.__init__).bind(None, **arguments)
     except TypeError as error:
         raise WorldModelError(
-            f"{os.fspath(file)!r}: arguments = {arguments!r} do not suit {name}{taken}: {error}."
+            f"{at}: arguments = {arguments!r} do not suit {name}{taken}: {error}."
         ) from None
     return kind(**arguments)

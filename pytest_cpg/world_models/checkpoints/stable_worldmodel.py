@@ -31,11 +31,10 @@ class StableWorldModel:
     """A model that gives the cost of a plan, or predicts where the plan leads.
 
     With ``objective="terminal"`` and ``execute=1`` its cost is asked once a plan, for all
-    candidates of an episode at once. Any other objective asks for the cost up to each step, as many
-    times as a plan has steps. A prediction is decoded, and the task rates it. Neither is of a state
-    that no plan led to, so there is no third arm, which rates true ones.
-    A latent [Z] is the observation [O] that a plan began with, how many actions were taken, and
-    room for ``longest`` of them [A].
+    candidates of an episode at once; any other objective asks for the cost up to each step. A
+    prediction is decoded, and the task rates it. Neither is of a state that no plan led to, so
+    there is no third arm, which rates true ones. A latent [Z] is the observation [O] that a plan
+    began with, how many actions were taken, and room for ``longest`` of them [A].
 
     Parameters
     ----------
@@ -146,8 +145,7 @@ class StableWorldModel:
 
     def _asked(self, latents: FloatArray, ask: Ask) -> FloatArray:
         """Ask the model about the plan behind each latent [..., Z]; its answers [..., D]."""
-        given = np.asarray(latents, dtype=np.float64)
-        rows = given.reshape(-1, given.shape[-1])
+        rows = np.asarray(latents, dtype=np.float64).reshape(-1, latents.shape[-1])
         first = rows.shape[1] - self._longest * self._action_size - 1
         taken = rows[:, first].astype(int)
         if not taken.all():
@@ -163,12 +161,12 @@ class StableWorldModel:
                         continue
                     # Always as many, so that none depends on how many others there are.
                     filled = plans[np.resize(some, _AT_ONCE), :count]
-                    found = self._answers(begun[number][None], filled[None], ask, OrderedDict())
-                    found = found.reshape(_AT_ONCE, -1)[: len(some)]
+                    part = self._answers(begun[number][None], filled[None], ask, OrderedDict())
+                    part = part.reshape(_AT_ONCE, -1)[: len(some)]
                     if not answers.size:
-                        answers = np.empty((len(rows), found.shape[1]))
-                    answers[some] = found
-        return answers.reshape(*given.shape[:-1], -1)
+                        answers = np.empty((len(rows), part.shape[1]))
+                    answers[some] = part
+        return answers.reshape(*latents.shape[:-1], -1)
 
     def _answers(
         self, observations: FloatArray, plans: FloatArray, ask: Ask, kept: Kept
