@@ -132,17 +132,18 @@ class MLP:
         if not isinstance(content, dict):
             raise _foreign(path, f"it holds a {type(content).__name__}")
         try:
-            if content["format"] != FORMAT:
-                raise ValueError(f"its format is {content['format']!r}, expected {FORMAT!r}")
+            # Files from before there was a choice have none.
+            activation = content.get("activation", "relu")
+            for name, value, choices in (
+                ("format", content["format"], (FORMAT,)),
+                ("variant", content["variant"], get_args(Variant)),
+                ("activation", activation, get_args(Activation)),
+            ):
+                if value not in choices:
+                    raise ValueError(f"its {name} is {value!r}, expected {' or '.join(choices)!r}")
             weights, biases = content["weights"], content["biases"]
             scaling = Scaling(**content["scaling"])
             _check_parts(weights, biases, scaling)
-            if content["variant"] not in get_args(Variant):
-                raise ValueError(f"its variant is {content['variant']!r}")
-            # Files from before there was a choice have none.
-            activation = content.get("activation", "relu")
-            if activation not in get_args(Activation):
-                raise ValueError(f"its activation is {activation!r}")
             return cls(
                 weights,
                 biases,

@@ -78,21 +78,19 @@ def test_same_seed_gives_the_same_bits_and_another_seed_others(variant):
     assert (rollout(first) != rollout(other)).any()
 
 
-def test_training_leaves_torch_as_it_was():
+def test_training_leaves_torch_as_it_was_and_takes_it_in_any_mode():
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        trained()
+        outside = trained()
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_training_works_while_a_gate_keeps_torch_in_inference_mode():
+    # As a gate keeps it.
     with inference():
         inside = trained()
-    np.testing.assert_array_equal(rollout(inside), rollout(trained()))
+    np.testing.assert_array_equal(rollout(inside), rollout(outside))
 
 
 def test_steps_cap_the_epochs():
@@ -187,6 +185,7 @@ def test_model_of_another_task_says_so():
     "options",
     [
         {"variant": "cubic"},
+        {"schedule": "cosine"},
         {"hidden": 0},
         {"epochs": 0},
         {"steps": 0},
@@ -235,8 +234,3 @@ def test_every_schedule_fits_a_smooth_world_in_so_many_steps(schedule):
     )
     model = train_mlp(transitions, seed=0, steps=800, learning_rate=1e-2, schedule=schedule)
     assert model.validation_error < 0.01
-
-
-def test_an_unknown_schedule_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"schedule must be one of .*, got 'cosine'"):
-        trained(schedule="cosine")

@@ -49,6 +49,9 @@ def test_an_action_is_held_for_as_long_as_asked_for():
         assert (episode[:99].reshape(33, 3, -1) == episode[:99:3, None]).all()
         assert len(np.unique(episode[::3], axis=0)) > 1
     assert np.array_equal(collected(hold=1).next_observations, collected().next_observations)
+    for options in ({"count": 0}, {"episode_steps": 0}, {"hold": 0}):
+        with pytest.raises(ValueError, match="at least 1"):
+            collected(**options)
 
 
 def test_episodes_go_on_behind_the_goal():
@@ -130,12 +133,6 @@ def test_an_episode_is_left_where_the_task_says_that_it_is_over():
     for name in (*NAMES, "rewards", "terminations"):
         np.testing.assert_array_equal(getattr(few, name), getattr(many, name)[:150])
     assert collect_transitions(Slider(), count=50, seed=3).terminations is None
-
-
-@pytest.mark.parametrize("options", [{"count": 0}, {"episode_steps": 0}, {"hold": 0}])
-def test_counts_below_one_are_refused(options):
-    with pytest.raises(ValueError, match="at least 1"):
-        collected(**options)
 
 
 def test_diverged_simulator_names_episode_and_step():

@@ -101,12 +101,23 @@ class Program(torch.nn.Module):
             )
         if kind == "export":
             program = torch.export.load(io.BytesIO(content))
-            _check_batch(program, name)
+            names = program.graph_signature.user_inputs
+            for node in program.graph.nodes:
+                example = node.meta.get("val") if node.name in names else None
+                rows = example.shape[0] if isinstance(example, Tensor) and example.ndim else None
+                # What was exported as free is a symbol here.
+                if isinstance(rows, int):
+                    raise WorldModelError(
+                        f"the program in {name} takes batches of {rows} rows alone. Export it "
+                        f'with a free batch dimension: rows = torch.export.Dim("rows"); '
+                        f"torch.export.export(model, examples, "
+                        f"dynamic_shapes=[{{0: rows}}] * len(examples))."
+                    )
             module = program.module()
             # Its mode was fixed when it was exported, and it raises when asked to change it.
             object.__setattr__(module, "train", lambda mode=True: module)  # noqa: ARG005
             object.__setattr__(module, "eval", lambda: module)
-            return module, len(program.graph_signature.user_inputs)
+            return module, len(names)
         with warnings.catch_warnings():
             # torch deprecates the format, which is for whoever writes such files to know.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -131,21 +142,6 @@ class Program(torch.nn.Module):
             reason = last if last.startswith(f"{kind}: ") else f"{kind}: {last}"
             raise WorldModelError(f"the program in {self._name} fails: {reason}") from None
         return after
-
-
-def _check_batch(program: Any, name: str) -> None:
-    """Raise WorldModelError where an input's rows are as many as in the example of its export."""
-    names = program.graph_signature.user_inputs
-    examples = [node.meta.get("val") for node in program.graph.nodes if node.name in names]
-    rows = [value.shape[0] for value in examples if isinstance(value, Tensor) and value.ndim]
-    # What was exported as free is a symbol here.
-    fixed = [count for count in rows if isinstance(count, int)]
-    if fixed:
-        raise WorldModelError(
-            f"the program in {name} takes batches of {fixed[0]} rows alone. Export it with a free "
-            f'batch dimension: rows = torch.export.Dim("rows"); torch.export.export(model, '
-            f"examples, dynamic_shapes=[{{0: rows}}] * len(examples))."
-        )
 
 
 def digest_of(content: bytes) -> str:

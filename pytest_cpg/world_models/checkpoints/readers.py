@@ -138,11 +138,9 @@ def _side_settings(file: Path) -> dict[str, Any]:
 
 
 def _kept_in(module: str, *suffixes: str) -> CheckpointReader:
-    """Return the ``read`` of a module, which a file of one of these suffixes loads.
+    """Return the ``read`` of a module, for files of these suffixes alone where there are any."""
 
-    Of any file where there are none: what it imports need not be installed for others.
-    """
-
+    # What a module imports need not be installed for others' files.
     def read(checkpoint: Checkpoint) -> Any:
         if suffixes and checkpoint.path.suffix not in suffixes:
             return None

@@ -159,23 +159,16 @@ class EnsembleNetwork:
 
     def _check_sizes(self, observations: Any, actions: Any) -> None:
         a = self.architecture
-        sizes = (a.observation_size, a.action_size)
-        asked_about = (np.shape(observations)[-1], np.shape(actions)[-1])
-        if asked_about != sizes:
+        sizes = (np.shape(observations)[-1], np.shape(actions)[-1])
+        if sizes != (a.observation_size, a.action_size):
             raise WorldModelError(
-                f"this ensemble was trained on observations of size {sizes[0]} and actions of size "
-                f"{sizes[1]}, and was given sizes {asked_about[0]} and {asked_about[1]}. Train it "
-                f"on transitions of what it is asked about."
+                f"this ensemble was trained on observations of size {a.observation_size} and "
+                f"actions of size {a.action_size}, and was given sizes {sizes[0]} and {sizes[1]}. "
+                f"Train it on transitions of what it is asked about."
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that the model needs to one .safetensors file."""
-        about = _About(architecture=self.architecture, updates=self.updates, draws=self.draws)
-        metadata = {"format": FORMAT, "about": json.dumps(encode(about))}
-        write_safetensors(path, self._tensors(), metadata)
-
-    def _tensors(self) -> dict[str, Tensor]:
-        """Return all that is no plain number, by its name in a file."""
         tensors: dict[str, Tensor] = {}
         for name, layers in (("trained", self.heads.trained), ("prior", self.heads.prior)):
             if layers is not None:
@@ -189,7 +182,10 @@ class EnsembleNetwork:
             rewards = np.array([bounds.lowest_reward, bounds.highest_reward])
             for name, values in (("low", bounds.low), ("high", bounds.high), ("rewards", rewards)):
                 tensors[f"clip_bounds.{name}"] = torch.tensor(values)
-        return {name: value.detach() for name, value in tensors.items()}
+        about = _About(architecture=self.architecture, updates=self.updates, draws=self.draws)
+        metadata = {"format": FORMAT, "about": json.dumps(encode(about))}
+        detached = {name: value.detach() for name, value in tensors.items()}
+        write_safetensors(path, detached, metadata)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> EnsembleNetwork:
@@ -199,9 +195,14 @@ class EnsembleNetwork:
         """
         if not Path(path).is_file():
             raise WorldModelError(f"there is no model file {os.fspath(path)!r}.")
-        about = _about_in(path)
-        tensors = read_safetensors(path)
-        tensors = _checked(tensors, about.architecture, path)
+        metadata = read_metadata(path)
+        if metadata.get("format") != FORMAT:
+            raise _foreign(path, f"its format is {metadata.get('format')!r}, expected {FORMAT!r}")
+        try:
+            about = decode(_About, loads(metadata.get("about", "")), at="about")
+        except (CodecError, ValueError) as error:
+            raise _foreign(path, str(error)) from None
+        tensors = _checked(read_safetensors(path), about.architecture, path)
         layers = {
             name: Layers(
                 [*part(tensors, f"{name}.weights.").values()],
@@ -234,16 +235,6 @@ def read(checkpoint: Checkpoint) -> EnsembleNetwork | None:
         return None
     checkpoint.refuse_settings()
     return EnsembleNetwork.load(checkpoint.path)
-
-
-def _about_in(path: str | os.PathLike[str]) -> _About:
-    metadata = read_metadata(path)
-    if metadata.get("format") != FORMAT:
-        raise _foreign(path, f"its format is {metadata.get('format')!r}, expected {FORMAT!r}")
-    try:
-        return decode(_About, loads(metadata.get("about", "")), at="about")
-    except (CodecError, ValueError) as error:
-        raise _foreign(path, str(error)) from None
 
 
 def _checked(
