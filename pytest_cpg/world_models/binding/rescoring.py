@@ -54,7 +54,15 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         return reached, np.where(lost[..., None], states[:, None], reached), lost
 
     def followed(own: FloatArray, actions: FloatArray, states: FloatArray) -> FloatArray:
-        reached = _followed(model, own, actions, states)
+        """Return the model's latents [B, H, Z] along true states [B, H, S], from its own [B, Z]."""
+        if model.update is None:
+            flat = model.encode(states.reshape(-1, states.shape[-1]))
+            reached = flat.reshape(*states.shape[:2], -1)
+        else:
+            reached = np.empty((*states.shape[:2], own.shape[1]))
+            for step in range(states.shape[1]):
+                own = model.update(own, actions[:, step], np.ascontiguousarray(states[:, step]))
+                reached[:, step] = own
         _check(reached, "the model's encode" if model.update is None else "the model's update")
         return reached
 
@@ -109,20 +117,6 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         observe=lambda latents: task.observe(np.ascontiguousarray(latents[..., :state_size])),
         witness=witness(replace(model, update=None), task, state_size) if model.update else None,
     )
-
-
-def _followed(
-    model: LatentModel, own: FloatArray, actions: FloatArray, states: FloatArray
-) -> FloatArray:
-    """Return the model's latents [B, H, Z] along true states [B, H, S], from its own [B, Z]."""
-    if model.update is None:
-        flat = model.encode(states.reshape(-1, states.shape[-1]))
-        return flat.reshape(*states.shape[:2], -1)
-    reached = np.empty((*states.shape[:2], own.shape[1]))
-    for step in range(states.shape[1]):
-        own = model.update(own, actions[:, step], np.ascontiguousarray(states[:, step]))
-        reached[:, step] = own
-    return reached
 
 
 def _check(values: FloatArray, what: str) -> None:

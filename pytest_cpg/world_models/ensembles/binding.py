@@ -218,40 +218,38 @@ def _model_step(
     return step, stepped.observations.dtype
 
 
-def _stepped(given: Any, shape: tuple[int, ...]) -> Stepped:
+def _stepped(answer: Any, shape: tuple[int, ...]) -> Stepped:
     """Return what a step gave, or raise WorldModelError for what is not of observations' shape."""
-    if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+    if not isinstance(answer, tuple | list) or len(answer) not in (2, 3):
         raise WorldModelError(
-            f"{_what(given)} came back; return (next observations {list(shape)}, rewards "
+            f"{_what(answer)} came back; return (next observations {list(shape)}, rewards "
             f"{list(shape[:2])}), and third, if you like, what has terminated"
         )
-    after, rewards = floats(given[0]), floats(given[1])
-    _check_shape("next observations", after, shape)
-    _check_shape("rewards", rewards, shape[:2])
-    if str(getattr(given[0], "dtype", "")).endswith("float32"):
+    after = _shaped("next observations", floats(answer[0]), shape)
+    rewards = _shaped("rewards", floats(answer[1]), shape[:2])
+    if str(getattr(answer[0], "dtype", "")).endswith("float32"):
         after = after.astype(np.float32)
-    terminated = _truths(given[2], shape[:2]) if len(given) == 3 else None
-    return Stepped(after, rewards, terminated)
+    return Stepped(after, rewards, _truths(answer[2], shape[:2]) if len(answer) == 3 else None)
 
 
-def _what(given: Any) -> str:
-    size = f" of {len(given)}" if isinstance(given, tuple | list | dict) else ""
-    return f"a {type(given).__name__}{size}"
+def _what(answer: Any) -> str:
+    size = f" of {len(answer)}" if isinstance(answer, tuple | list | dict) else ""
+    return f"a {type(answer).__name__}{size}"
 
 
-def _truths(given: Any, shape: tuple[int, ...]) -> Any:
-    values = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
-    _check_shape("terminated", values, shape)
-    if values.dtype != np.bool_:
+def _truths(flags: Any, shape: tuple[int, ...]) -> Any:
+    values = np.asarray(flags.detach().cpu() if hasattr(flags, "detach") else flags)
+    if _shaped("terminated", values, shape).dtype != np.bool_:
         raise WorldModelError(f"terminated of dtype {values.dtype} came back; return true or false")
     return values.copy()
 
 
-def _check_shape(name: str, values: Any, shape: tuple[int, ...]) -> None:
+def _shaped(name: str, values: Any, shape: tuple[int, ...]) -> Any:
     if values.shape != shape:
         raise WorldModelError(
             f"{name} of shape {list(values.shape)} came back, expected {list(shape)}"
         )
+    return values
 
 
 def _own_rollout(
@@ -267,9 +265,8 @@ def _own_rollout(
                     f"{_what(answer)} came back; return Imagined(rewards, observations, terminated)"
                 )
             shape = (*observations.shape[:2], horizon)
-            rewards, after = floats(answer[0]), floats(answer[1])
-            _check_shape("rewards", rewards, shape)
-            _check_shape("observations", after, (*shape, observations.shape[2]))
+            rewards = _shaped("rewards", floats(answer[0]), shape)
+            after = _shaped("observations", floats(answer[1]), (*shape, observations.shape[2]))
             return latched(Imagined(rewards, after, _truths(answer[2], shape)), terminated)
 
         return rollout
