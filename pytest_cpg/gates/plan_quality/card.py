@@ -90,7 +90,10 @@ def _sentence(result: PlanQualityResult) -> str:
 
 
 def _table(kind: CriteriaKind[PlanQualityResult], result: PlanQualityResult) -> Table:
-    counts = result.counts
+    counts, places = result.counts, zip(("worst plan", ""), result.worst, strict=False)
+    in_model, in_truth = (
+        100 * beaten / counts.decisions for beaten in (counts.beats_imagined, counts.beats_true)
+    )
     return kind.table(
         result,
         name="plans",
@@ -98,7 +101,11 @@ def _table(kind: CriteriaKind[PlanQualityResult], result: PlanQualityResult) -> 
         number="mean",
         axis=(-1.0, 1.0),
         below=(
-            ("beats all", _beats(result)),
+            (
+                "beats all",
+                f"{result.criteria.k + 1} neighbours: {in_model:.0f} % in the model, "
+                f"{in_truth:.0f} % in truth",
+            ),
             *[("solved", f"{result.solved} of {result.episodes} starts")]
             * result.criteria.has_goal,
             (
@@ -106,23 +113,12 @@ def _table(kind: CriteriaKind[PlanQualityResult], result: PlanQualityResult) -> 
                 f"plans at {counts.flat_imagined} of {counts.decisions} decisions in the model, "
                 f"{counts.flat_true} in truth",
             ),
-            *_worst(result),
+            *(
+                (name, f"episode {place.episode}, step {place.at}: {_place_text(place)}")
+                for name, place in places
+            ),
         ),
     )
-
-
-def _worst(result: PlanQualityResult) -> Iterator[tuple[str, str]]:
-    for name, place in zip(("worst plan", ""), result.worst, strict=False):
-        yield name, f"episode {place.episode}, step {place.at}: {_place_text(place)}"
-
-
-def _beats(result: PlanQualityResult) -> str:
-    counts, k = result.counts, result.criteria.k
-    shares = (
-        100 * beaten / counts.decisions for beaten in (counts.beats_imagined, counts.beats_true)
-    )
-    in_model, in_truth = shares
-    return f"{k + 1} neighbours: {in_model:.0f} % in the model, {in_truth:.0f} % in truth"
 
 
 def _facts(result: PlanQualityResult, model: str) -> Iterator[tuple[str, str]]:

@@ -39,7 +39,15 @@ def cfsim(values: FloatArray, neighbours: FloatArray, *, formula: Formula = "cod
     Raises ValueError for numbers that are not finite, and where there are no neighbours.
     """
     values, neighbours = (np.asarray(part, dtype=np.float64) for part in (values, neighbours))
-    _check(values, neighbours)
+    if neighbours.ndim != values.ndim + 1 or neighbours.shape[:-1] != values.shape:
+        raise ValueError(
+            f"need the values of K neighbours for each plan, got shapes {values.shape} and "
+            f"{neighbours.shape}"
+        )
+    if not neighbours.shape[-1]:
+        raise ValueError("need at least one neighbour of each plan, got none")
+    if not (np.isfinite(values).all() and np.isfinite(neighbours).all()):
+        raise ValueError("need finite values of plans and neighbours")
     check_choice("formula", formula, Formula)
     worst, best = neighbours.min(axis=-1), neighbours.max(axis=-1)
     span = best - worst
@@ -134,18 +142,6 @@ class PlanScore:
     def better(self) -> str | None:
         """The edit that gains most; None where none gains anything."""
         return self.edits[int(self.neighbours.argmax())] if self.regret else None
-
-
-def _check(values: FloatArray, neighbours: FloatArray) -> None:
-    if neighbours.ndim != values.ndim + 1 or neighbours.shape[:-1] != values.shape:
-        raise ValueError(
-            f"need the values of K neighbours for each plan, got shapes {values.shape} and "
-            f"{neighbours.shape}"
-        )
-    if not neighbours.shape[-1]:
-        raise ValueError("need at least one neighbour of each plan, got none")
-    if not (np.isfinite(values).all() and np.isfinite(neighbours).all()):
-        raise ValueError("need finite values of plans and neighbours")
 
 
 Search: TypeAlias = Literal["random", "adversarial"]

@@ -82,7 +82,11 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
     begun = time.perf_counter()
     design, criteria = spec.planned(run.task(spec.task), model), spec.criteria
     oracle = run.given["oracle_dynamics"]
-    _check_role(model, is_aa=criteria.is_aa)
+    if isinstance(model, OracleDynamics) and not criteria.is_aa:
+        raise WorldModelError(
+            "the model given is the true dynamics, so that no model would be judged. Give your "
+            'model; for the A/A check write model="oracle".'
+        )
     with inference(oracle, model):
         starts, bound = _bound(design, oracle, model)
         learned = bound["learned"]
@@ -258,14 +262,6 @@ def _worst(
         )
         for row in order[:_MOST_PLACES]
     )
-
-
-def _check_role(model: Any, *, is_aa: bool) -> None:
-    if isinstance(model, OracleDynamics) and not is_aa:
-        raise WorldModelError(
-            "the model given is the true dynamics, so that no model would be judged. Give your "
-            'model; for the A/A check write model="oracle".'
-        )
 
 
 class Decided(NamedTuple):

@@ -164,8 +164,11 @@ def standing_of(
     ``beside`` [N, H, A] are neighbours that no edit makes of them, one of each.
     ``arm`` says whose model it is; ``tell`` is told how many more plans have been scored.
     """
+    # Numbers that a step of a plan needs.
+    latents = int(decisions.latents.shape[1]) + model.noise_size
+    size = max(int(decisions.states.shape[1]), latents)
     standings: list[Standing] = []
-    for rows in _parts(plans, k=k, size=_size(model, decisions)):
+    for rows in _parts(plans, k=k, size=size):
         scorer = _Scorer(design, model, arm, decisions.take(rows))
         standings.append(scorer.standing(plans[rows], beside[rows], k=k, search=search))
         tell(len(rows))
@@ -224,12 +227,6 @@ class _Shared:
     def standard_normal(self, shape: tuple[int, ...]) -> FloatArray:
         """Return it for so many plans [C, ...]."""
         return np.broadcast_to(self._rng.standard_normal(shape[1:]), shape)
-
-
-def _size(model: BoundModel, decisions: Decisions) -> int:
-    """Return how many numbers a step of a plan needs."""
-    latents = int(decisions.latents.shape[1]) + model.noise_size
-    return max(int(decisions.states.shape[1]), latents)
 
 
 def _parts(plans: FloatArray, *, k: int, size: int) -> list[IntArray]:

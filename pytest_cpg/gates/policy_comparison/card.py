@@ -97,13 +97,10 @@ def _meaning(result: ComparisonResult, label: str) -> str:
         return f"The model's confidence does not tell which of its answers are wrong; {answered}"
     if result.loss.estimate < result.trivial_loss:
         return "The model is surely wrong more often than max_loss allows."
-    return f"The model's answers are no better than {_trivial_answer(result)}."
-
-
-def _trivial_answer(result: ComparisonResult) -> str:
+    trivial = f"always answering side {'ab'[result.constant_answer]}"
     if result.frozen_loss < result.constant_loss:
-        return "what a world pays in which nothing moves"
-    return f"always answering side {'ab'[result.constant_answer]}"
+        trivial = "what a world pays in which nothing moves"
+    return f"The model's answers are no better than {trivial}."
 
 
 def _more_queries(result: ComparisonResult, criteria: Sequence[Criterion]) -> str:
@@ -137,6 +134,14 @@ def _table(kind: CriteriaKind[ComparisonResult], result: ComparisonResult) -> Ta
         wrong, right = result.wrong_count, len(result) - result.wrong_count
         few = f"only {wrong} wrong" if wrong <= right else f"only {right} right"
         beside.append(Row(name="AUROC", cells=("-", few, "", "")))
+    horizons = "  ".join(
+        f"{grades.horizon}: {grades.metrics.loss:.3f}" for grades in result.grades.by_horizon
+    )
+    trivial = (
+        f"always side {'ab'[result.constant_answer]}: {result.constant_loss:.3f}; frozen world: "
+        f"{result.frozen_loss:.3f}"
+    )
+    mistakes = zip(("mistake", ""), result.mistakes, strict=False)
     return kind.table(
         result,
         name="answers",
@@ -144,28 +149,11 @@ def _table(kind: CriteriaKind[ComparisonResult], result: ComparisonResult) -> Ta
         number="share",
         beside=beside,
         below=(
-            ("trivial", _trivial(result)),
-            ("horizon", _by_horizon(result)),
-            *_surest_mistakes(result),
+            ("trivial", trivial),
+            ("horizon", f"loss at {horizons}"),
+            *((name, f"#{at} {mistake_text(result, at)}") for name, at in mistakes),
         ),
     )
-
-
-def _by_horizon(result: ComparisonResult) -> str:
-    parts = (f"{grades.horizon}: {grades.metrics.loss:.3f}" for grades in result.grades.by_horizon)
-    return f"loss at {'  '.join(parts)}"
-
-
-def _trivial(result: ComparisonResult) -> str:
-    return (
-        f"always side {'ab'[result.constant_answer]}: {result.constant_loss:.3f}; frozen world: "
-        f"{result.frozen_loss:.3f}"
-    )
-
-
-def _surest_mistakes(result: ComparisonResult) -> Iterator[tuple[str, str]]:
-    for name, at in zip(("mistake", ""), result.mistakes, strict=False):
-        yield name, f"#{at} {mistake_text(result, at)}"
 
 
 def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
