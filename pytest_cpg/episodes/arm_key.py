@@ -50,10 +50,10 @@ def arm_key(name: str, design: Design, model: Any, *, by_content: bool = False) 
     return digest_of({**values, "environment": _environment()})
 
 
-def model_key(model: Any, **asked: str | int) -> str | None:
+def model_key(model: Any, **question: str | int) -> str | None:
     """Return what tells apart the answers of models; None where the content of one is not read."""
     try:
-        values = {**asked, "model": _computing(model, by_content=True)}
+        values = {**question, "model": _computing(model, by_content=True)}
     except UnkeyedError:
         return None
     return digest_of({**values, "environment": _environment()})

@@ -159,7 +159,6 @@ class ArmRun:
         return replace(stored, arm=stored.first(count, level=self._level))
 
     def _seen(self, rows: IntArray) -> FloatArray:
-        """Return the states of these rows as the planner sees them."""
         return self._disturbance.seen(
             rows, self._states[rows], self._steps[rows], counts=~self._successes[rows]
         )
@@ -206,7 +205,6 @@ class ArmRun:
         return spent if self._to_the_end else spent | self._successes[rows]
 
     def _check_step(self, rows: IntArray, states: FloatArray, rewards: FloatArray) -> None:
-        """Raise TaskError for a simulator that diverged or a reward that is no number."""
         for values, what, cure in (
             (states, "the simulator diverged", "Reduce its time step or the actions' range."),
             (rewards[:, None], "the reward is not finite", "Mend the task's reward."),
@@ -361,7 +359,6 @@ class Planning:
 
 
 def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining: IntArray) -> None:
-    """Raise CpgError unless the planner returned what its contract promises."""
     expected = (len(remaining), planner.horizon, actions.size)
     if np.shape(plans.actions) != expected or np.shape(plans.lengths) != expected[:1]:
         raise CpgError(

@@ -136,14 +136,12 @@ class ArmRuns:
         )
 
     def _here(self, name: str, starts: Starts, progress: Progress | None = None) -> ArmRun:
-        """Return a run of some episodes of an arm in this process."""
         model = self._bound[_role(name)]
         return ArmRun(name, self._design_of(name), model, starts, progress=progress)
 
     def _spread(
         self, name: str, starts: Starts, progress: Progress | None, executor: Executor
     ) -> SpreadRun:
-        """Return a run of some episodes of an arm on an executor."""
         role, design = _role(name), self._design_of(name)
         if name not in self._workloads:
             probe = probe_of(design.task, self._starts, design.seed)
@@ -293,14 +291,12 @@ class KeptRun:
 
     @property
     def _whole(self) -> StoredArm | None:
-        """Stored and new episodes together."""
         new = self._run.finished
         if self._stored_arm is None or new is None:
             return new or self._stored_arm
         return self._stored_arm.followed_by(new)
 
     def _run_on(self, until: int) -> None:
-        """Run new episodes up to number ``until``, and store them."""
         before = self._run.finished
         done = 0 if before is None else before.arm.episodes
         # An executor has blocks of its own.

@@ -171,7 +171,6 @@ def _blurred(actions: ActionSpace, planned: FloatArray, noise: FloatArray) -> Fl
 
 
 def _changed(task: Task, physics: Physics) -> Task:
-    """Return a task whose real steps have other physics."""
     if not has(task, ChangeablePhysics):
         raise ComponentError(
             f"the physics of task {str(task.name)!r} cannot be changed to {physics.name!r}: it has "
@@ -182,7 +181,6 @@ def _changed(task: Task, physics: Physics) -> Task:
 
 
 def _measured(task: Task, noise: ObservationNoise) -> IntArray:
-    """Return the columns of a task's states that are measured."""
     if not has(task, MeasuredColumns):
         raise ComponentError(
             f"task {str(task.name)!r} does not say what of its states is measured, and "

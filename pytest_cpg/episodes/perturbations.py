@@ -264,5 +264,4 @@ def _positive(name: str, value: Any) -> float:
 
 
 def _keep(perturbation: Any, name: str, value: float) -> None:
-    """Set a field of a frozen value to what it was checked to be."""
     object.__setattr__(perturbation, name, value)

@@ -73,7 +73,6 @@ class _Categorical:
         return np.asarray(self._values[self._probabilities.argmax(axis=-1)])
 
     def draw(self, rngs: Rngs, count: int) -> FloatArray:
-        """Sample plans [N, count, H, A]."""
         spread = self._spread
         if spread.is_white:
             unit = np.stack([rng.random((count, spread.horizon)) for rng in rngs])

@@ -218,7 +218,7 @@ class _SeenWorld:
 
     def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
         return rolled_out(
-            lambda *one: np.asarray(self.dynamics(*one), dtype=np.float64), latents, actions
+            lambda *rows: np.asarray(self.dynamics(*rows), dtype=np.float64), latents, actions
         )
 
     def score(self, latents: FloatArray) -> FloatArray:
@@ -229,7 +229,6 @@ class _SeenWorld:
 
 
 def _check_layers(weights: Sequence[FloatArray], biases: Sequence[FloatArray]) -> None:
-    """Raise ValueError unless layers fit together."""
     if not weights or len(weights) != len(biases):
         raise ValueError(
             f"need one bias for each of at least one weight, got {len(weights)} weights and "

@@ -275,13 +275,15 @@ class PolicyGuided(Search):
         ]
         return actions.nearest(np.stack(rows))
 
-    def _varied(self, actions: ActionSpace, own: FloatArray, rngs: Rngs) -> FloatArray:
+    def _varied(self, actions: ActionSpace, followed: FloatArray, rngs: Rngs) -> FloatArray:
         """Return plans [N, K - 1, H, A] near those of the policy [N, 1, H, A]."""
         count = self.candidates - 1
         if isinstance(actions, FiniteActions):
             unit = np.stack([rng.random((count, self.horizon, 1)) for rng in rngs])
-            return np.where(unit < self.noise, actions.sample(rngs, (count, self.horizon)), own)
+            return np.where(
+                unit < self.noise, actions.sample(rngs, (count, self.horizon)), followed
+            )
         shape = (count, self.horizon, actions.size)
         drawn = draw_noise(rngs, shape, correlation=self.correlation)
         half = (actions.high - actions.low) / 2
-        return np.clip(own + self.noise * half * drawn, actions.low, actions.high)
+        return np.clip(followed + self.noise * half * drawn, actions.low, actions.high)

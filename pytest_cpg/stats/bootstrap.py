@@ -216,7 +216,6 @@ def _difference(
 def _change_of_loss(
     now: GradedAnswers, before: GradedAnswers, drawn: NDArray[np.float64]
 ) -> Sampled:
-    """Return the change of the share of wrong answers, by Bonett and Price."""
     n = len(now)
     more, fewer = int((now.wrong & ~before.wrong).sum()), int((before.wrong & ~now.wrong).sum())
     change, moved = (more - fewer) / n, (more + fewer) / n

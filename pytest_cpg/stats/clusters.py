@@ -64,7 +64,6 @@ def cluster_return_interval(
 
 
 def _both_arms(oracle: Sequence[Any], learned: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Return both arms of each checkpoint, or raise ValueError."""
     if len(oracle) != len(learned):
         raise ValueError(
             f"need both arms of each checkpoint, got {len(oracle)} oracle and {len(learned)} "

@@ -110,7 +110,6 @@ class Curves:
         return {"rpp": reversed_pairs / self.total**2, "auroc": auroc}
 
     def _coverage_resolution(self, bins: int) -> NDArray[np.float64]:
-        """Return CR_K."""
         # In whole numbers: 0.3 lies in the fourth bin of ten. 1 lies in the last.
         held = np.minimum(self.ends * bins // self.total[:, None], bins - 1)
         return np.asarray((1 + (np.diff(held, axis=1) > 0).sum(axis=1)) / bins)

@@ -77,8 +77,8 @@ def answer_metrics(
     >>> right_first = GradedAnswers(
     ...     wrong=[False, False, True, True], confidences=[0.9, 0.8, 0.2, 0.1]
     ... )
-    >>> found = answer_metrics(right_first)
-    >>> round(found.aurcc, 5), found.rpp, found.cr, found.loss, found.excess
+    >>> metrics = answer_metrics(right_first)
+    >>> round(metrics.aurcc, 5), metrics.rpp, metrics.cr, metrics.loss, metrics.excess
     (0.14583, 0.0, 0.5, 0.5, 0.0)
     """
     values = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
@@ -213,8 +213,8 @@ def reliability(answers: GradedAnswers) -> Reliability:
     ValueError when a confidence is not in [0, 1], or when there are fewer than two groups.
 
     >>> wrong = [i % 2 == 0 for i in range(40)]
-    >>> found = reliability(GradedAnswers(wrong=wrong, confidences=[0.9] * 40))
-    >>> round(found.ece, 3), round(found.calibrated_ece, 3)
+    >>> chances = reliability(GradedAnswers(wrong=wrong, confidences=[0.9] * 40))
+    >>> round(chances.ece, 3), round(chances.calibrated_ece, 3)
     (0.4, 0.0)
     """
     confidences, right = answers.confidences, (~answers.wrong).astype(np.float64)
@@ -239,16 +239,16 @@ def reliability(answers: GradedAnswers) -> Reliability:
 
 
 def _isotonic(
-    confidences: NDArray[np.float64], right: NDArray[np.float64], asked: NDArray[np.float64]
+    confidences: NDArray[np.float64], right: NDArray[np.float64], places: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the chance of being right at the ``asked`` confidences, straight between others."""
+    """Return the chance of being right at the confidences ``places``, straight between others."""
     from scipy.optimize import isotonic_regression
 
     # Equal confidences have one chance; the least sure first.
     _, level, counted = np.unique(-levels(confidences), return_inverse=True, return_counts=True)
     shares = np.bincount(level, weights=right) / counted
     at = np.bincount(level, weights=confidences) / counted
-    return np.asarray(np.interp(asked, at, isotonic_regression(shares, weights=counted).x))
+    return np.asarray(np.interp(places, at, isotonic_regression(shares, weights=counted).x))
 
 
 def _bins(

@@ -235,14 +235,12 @@ class Percentile(_Tested):
 
 
 def _quantile(level: float, freedom: int | None) -> float:
-    """Return the two-sided normal quantile, or Student's."""
     return (
         critical_value(level) if freedom is None else student_critical_value(level, freedom=freedom)
     )
 
 
 def _tail(ratio: float, freedom: int | None) -> float:
-    """Return the normal tail above a ratio, or Student's."""
     if freedom is None:
         return upper_tail(ratio)
     from scipy.special import stdtr
@@ -251,7 +249,6 @@ def _tail(ratio: float, freedom: int | None) -> float:
 
 
 def _ratio(lead: float, error: float) -> float:
-    """Return ``lead / error``, and 0 where there is neither."""
     if error > 0:
         return lead / error
     return math.copysign(math.inf, lead) if lead else 0.0

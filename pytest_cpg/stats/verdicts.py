@@ -183,7 +183,6 @@ def _at_most(count: int, episodes: int, share: float) -> bool:
 
 
 def _sided(interval: Interval) -> Weighed | None:
-    """Rule by an interval that does not contain 0."""
     if interval.low > 0:
         return Weighed(Verdict.MODEL_BOTTLENECK, "the interval, which lies above 0")
     if interval.high < 0:
