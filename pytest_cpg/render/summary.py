@@ -213,22 +213,18 @@ def _since(rows: Sequence[Listed]) -> str:
 
 def _settle(rows: Sequence[Listed], width: int) -> list[Line]:
     """Return the one command that settles all open gates; each heeds the options for its like."""
-    settling = [row.row.card.settle for row in rows if row.row.card and row.row.card.settle]
-    if not settling:
+    judgements = [row.row.judgement for row in rows if row.row.judgement is not None]
+    unsettled = [judgement for judgement in judgements if judgement.card.settle]
+    if not unsettled:
         return []
-    names = dict.fromkeys(name for options in settling for name in options)
-    options = [
-        f"--cpg-{name.replace('_', '-')}={max(one[name] for one in settling if name in one)}"
-        for name in names
-    ]
-    reruns = [
-        command
-        for row in rows
-        for judgement in [row.row.judgement]
-        if judgement and judgement.card.settle
-        for command in judgement.commands
-        if command.what.startswith(RERUN)
-    ]
+    settling = [judgement.card.settle for judgement in unsettled]
+    names = dict.fromkeys(name for values in settling for name in values)
+    options = []
+    for name in names:
+        most = max(values[name] for values in settling if name in values)
+        options.append(f"--cpg-{name.replace('_', '-')}={most}")
+    commands = (command for judgement in unsettled for command in judgement.commands)
+    reruns = [command for command in commands if command.what.startswith(RERUN)]
     program = program_in(reruns)
     tests = [
         word
