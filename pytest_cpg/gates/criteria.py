@@ -91,8 +91,8 @@ class Cost:
 class CriteriaKind(Generic[R]):
     """A kind of gate by criteria: give it a marker, a help line, `measure`, and `criteria`.
 
-    What has another result than `Findings`, with ``faults``, ``blind`` and ``check``, says how it
-    is kept and shown. All else may be overridden, too.
+    What has another result than `Findings` gives its own ``result``, `faults` and `check`, and what
+    it keeps and shows. All else may be overridden, too.
 
     Attributes
     ----------
@@ -168,6 +168,10 @@ class CriteriaKind(Generic[R]):
         criteria: Sequence[Criterion] = getattr(result, "criteria")  # noqa: B009
         return criteria
 
+    def faults(self, result: Any) -> Sequence[str]:
+        """Return why model or setup are broken."""
+        return tuple(result.faults)
+
     def check(self, result: Any) -> str:
         """Return what was run in place of a gate."""
         return str(result.check)
@@ -190,21 +194,21 @@ class CriteriaKind(Generic[R]):
         """Return the kind's first label that is as bad."""
         return worst_of(severity, self.labels).label
 
-    def label(self, result: Any) -> str:
+    def label(self, result: R) -> str:
         """Return the kind's word for a result; of what is missed, the first says it."""
-        if result.faults:
+        if self.faults(result):
             return self.word(Severity.BROKEN)
         standings = {criterion.standing: criterion for criterion in reversed(self.criteria(result))}
         if Standing.MISSED in standings:
             return standings[Standing.MISSED].label or self.word(Severity.BAD)
         return self.word(Severity.UNSURE if Standing.OPEN in standings else Severity.GOOD)
 
-    def judge(self, result: Any, max_verdict: MaxVerdict | None = None) -> Ruling:
+    def judge(self, result: R, max_verdict: MaxVerdict | None = None) -> Ruling:
         """Return what a result says to a test that accepts no verdict worse than this one.
 
         By default one that accepts what is not sure, as a marker does.
         """
-        faults, check, label = result.faults, self.check(result), self.label(result)
+        faults, check, label = self.faults(result), self.check(result), self.label(result)
         if check and not faults:
             return Ruling(label=self.word(Severity.UNSURE), severity=Severity.GOOD, check=check)
         blind = self.blindness(result)
@@ -234,7 +238,7 @@ class CriteriaKind(Generic[R]):
 
     def card(
         self,
-        result: Any,
+        result: R,
         max_verdict: MaxVerdict | None = None,  # noqa: ARG002
         *,
         model: str = "",
@@ -250,7 +254,7 @@ class CriteriaKind(Generic[R]):
         }
         shown |= self.shown(result, model)
         judged, why, advice = (shown.pop(kind) for kind in ("judged", "why", "do"))
-        whys = result.faults or (why,)
+        whys = self.faults(result) or (why,)
         if blind is not None:
             # The ruling says why, and no more is known.
             whys, advice = (), blind.advice
