@@ -23,7 +23,7 @@ class Task(Protocol):
     a row's result depends on that row alone, bit for bit.
 
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
-    `ChangeablePhysics`, `MeasuredColumns`, `Pictures`, `ObservationKeys`, `Observed`,
+    `Strata`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`, `ObservationKeys`, `Observed`,
     `ActionRepeat` and `CacheKey`.
     """
 
@@ -149,6 +149,14 @@ def has_ended(task: object, states: FloatArray) -> BoolArray:
     if has(task, Endings):
         return np.asarray(task.terminated(states), dtype=np.bool_)
     return np.zeros(states.shape[:-1], dtype=np.bool_)
+
+
+class Strata(Protocol):
+    """A task whose steps are of different kinds, some of them rare."""
+
+    def strata(self, states: FloatArray, actions: FloatArray) -> Mapping[str, BoolArray]:
+        """Say of each kind, by name, which steps by actions [B, A] from states [B, S] are: [B]."""
+        ...
 
 
 class ChangeablePhysics(Protocol):

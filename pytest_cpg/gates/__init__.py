@@ -30,6 +30,7 @@ BUILT_IN = {
     "cpg": BuiltIn("planning_gap.kind:PlanningGap", ("oracle_dynamics", "training_data")),
     "cpg_opcc": BuiltIn("policy_comparison.kind:PolicyComparison", ("training_data",)),
     "cpg_plan_quality": BuiltIn("plan_quality.kind:PlanQuality", ("oracle_dynamics",)),
+    "cpg_counterfactual": BuiltIn("prediction.counterfactual:counterfactual", ()),
 }
 """By marker."""
 

@@ -40,6 +40,8 @@ class Measured:
         Of each question, where the number is their mean.
     blind, check : str
         As of `Findings`.
+    ignorant : float or None
+        The number of a model that knows nothing.
     """
 
     limit: float
@@ -50,6 +52,7 @@ class Measured:
     errors: FloatArray | None = None
     blind: str = ""
     check: str = ""
+    ignorant: float | None = None
     seconds: float = 0.0
     faults: ClassVar[Sequence[str]] = ()
 
@@ -87,7 +90,8 @@ class AtMost(CriteriaKind[Measured]):
         question, and ``error(model, *rows)`` the errors [B] of a model that is bound to the task,
         as `world_models.bind` returns it.
     ignorant : world model, optional
-        One that knows nothing: where it would pass, the gate is blind.
+        One that knows nothing: its number stands beside, and where it would pass, the gate is
+        blind.
     own : tuple of Argument
         What the marker takes beside the task, the limit, the seed and the level.
     labels : mapping
@@ -160,13 +164,12 @@ class AtMost(CriteriaKind[Measured]):
             errors = self._errors(spec, model, run)
             answer = (self._mean(errors, spec), f"{len(errors)} questions")
         interval, p_value, size = self._read(answer, limit, level)
-        if self.ignorant is not None and errors is not None:
-            other = self._mean(self._errors(spec, self.ignorant, run), spec)
-            if other.p_above(limit) > (1 - level) / 2:
-                blind = (
-                    f"a model that knows nothing would have passed: its {self.number} is "
-                    f"{_text(other.estimate)}, and the limit is {limit:g}"
-                )
+        other = self._of_ignorant(spec, run)
+        if other is not None and other.p_above(limit) > (1 - level) / 2:
+            blind = (
+                f"a model that knows nothing would have passed: its {self.number} is "
+                f"{_text(other.estimate)}, and the limit is {limit:g}"
+            )
         usual = self.findings(spec, run, (), size=size)
         return Measured(
             limit=limit,
@@ -177,6 +180,7 @@ class AtMost(CriteriaKind[Measured]):
             errors=errors,
             blind=blind,
             check=usual.check,
+            ignorant=None if other is None else other.estimate,
             seconds=usual.seconds,
         )
 
@@ -198,6 +202,8 @@ class AtMost(CriteriaKind[Measured]):
             "CI": f"[{_text(interval.low)}, {_text(interval.high)}]",
             "limit": f"{limit:g}",
         }
+        if result.ignorant is not None:
+            cells["knows nothing"] = _text(result.ignorant)
         # A number of numpy's compares to a bool of numpy's, which repeats no tuple.
         is_above = bool(interval.estimate > limit)
         most = 2 * min(max(interval.high, limit), sys.float_info.max / 2)
@@ -232,6 +238,12 @@ class AtMost(CriteriaKind[Measured]):
             label=Label.of(worse.low, worse.high, is_same=then.found == now.found),
             text=self.from_to(then, now),
         )
+
+    def _of_ignorant(self, spec: Asked, run: Run) -> Sampled | None:
+        """Return the number of a model that knows nothing, if there is one to ask."""
+        if self.ignorant is None or self.error is None:
+            return None
+        return self._mean(self._errors(spec, self.ignorant, run), spec)
 
     def _errors(self, spec: Asked, model: Any, run: Run) -> FloatArray:
         """Return the errors of a model in all questions; in a few of them for a smoke test."""

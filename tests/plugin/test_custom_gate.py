@@ -118,9 +118,9 @@ def test_it_runs_and_fails_wherever_it_runs(custom, how):
         [
             "INACCURATE: one-step error * 100 questions.",
             "*cpg: 1 gate failed*",
-            " * error * limit",
+            " * error * limit knows nothing",
             " INACCURATE (1)",
-            " F test_step * 0.02",
+            " F test_step * 0.02*",
         ]
     )
 
@@ -253,7 +253,7 @@ def test_any_model_is_asked(custom):
     for model in ("Latent()", "lambda observations, actions: observations + actions"):
         result = of_model(custom, "-v", model=model)
         result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines([" . test_step * 0.0850 * 0.2"])
+        result.stdout.fnmatch_lines([" . test_step * 0.0850 * 0.2 *"])
 
 
 def test_a_limit_that_a_model_keeps_which_knows_nothing_is_blind(custom):

@@ -46,6 +46,7 @@ GATES = {
     "perturbations": "",
     "diagnosis": "",
     "gates": "",
+    "predictions": "",
     "marker": "--cpg-quick --cpg-model=oracle",
     "tasks-and-planners": "--cpg-quick --cpg-model=oracle",
     "plan-quality": "--cpg-quick --cpg-model=oracle",

@@ -1,0 +1,1 @@
+"""Gates on predictions that answer to planning: what a model knows of actions."""

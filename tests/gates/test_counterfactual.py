@@ -1,0 +1,111 @@
+"""Whether a model knows which action does what: gates on predictions, by what they tell apart."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_cpg.contracts import ComponentError, WorldModelError
+from pytest_cpg.gates.prediction.counterfactual import confused, copied, questions
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.causal.blocks import Blocks, move
+from pytest_cpg.tasks.prefixes import named_task
+from pytest_cpg.world_models import OracleDynamics, bind
+
+USUAL = {"seed": 0, "horizon": 1, "alternatives": 8, "stratum": "all"}
+
+
+def share(task, model, **more):
+    """Return the share of actions that a model confuses."""
+    asked = questions(SimpleNamespace(values={**USUAL, **more}), task)
+    probes = {"probe_states": asked[0][:4], "probe_actions": asked[1][:4, 0, 0]}
+    return confused(bind(model, task, **probes), *asked).mean()
+
+
+def physics(weigh):
+    """Return blocks whose weights are others: `weigh` maps weights and the moved block to them."""
+
+    def model(observations, actions):
+        places = np.rint(observations[:, :6]).astype(int).reshape(-1, 3, 2)
+        block, way = actions.T.astype(int)
+        weights = weigh(np.tile([3.0, 2.0, 1.0], (len(places), 1)), block)
+        cells = move(places @ [5, 1], weights, block, way).cells
+        after = np.stack(np.divmod(cells, 5), axis=-1).reshape(len(cells), -1)
+        return np.concatenate([after, observations[:, 6:]], axis=1)
+
+    return model
+
+
+def ghost(observations, actions):
+    after = observations.copy()
+    rows, block = np.arange(len(after)), actions[:, 0].astype(int)
+    ways = np.array([(0, 0), (-1, 0), (0, 1), (1, 0), (0, -1)])[actions[:, 1].astype(int)]
+    for part in range(2):
+        moved = after[rows, 2 * block + part] + ways[:, part]
+        after[rows, 2 * block + part] = np.clip(moved, 0, 4)
+    return after
+
+
+TRUE = physics(lambda weights, _: weights)
+WRONG = {
+    "no push": physics(lambda weights, _: 0 * weights),
+    "reversed": physics(lambda weights, _: -weights),
+    "always push": physics(
+        lambda weights, block: (np.arange(weights.shape[1]) == block[:, None]).astype(float)
+    ),
+    "ghost": ghost,
+}
+
+
+def test_pushes_and_blocked_pushes_tell_wrong_physics_that_all_steps_pass():
+    task = Blocks()
+    strata = ("push", "blocked")
+    assert [share(task, TRUE, stratum=stratum) for stratum in ("all", *strata)] == [0, 0, 0]
+    for name, model in WRONG.items():
+        assert share(task, model) < 0.1, name
+        assert max(share(task, model, stratum=stratum) for stratum in strata) > 0.5, name
+
+
+@pytest.mark.parametrize("name", ["maze", "blocks:3", "chemistry:collider5"])
+def test_the_truth_confuses_nothing_and_who_knows_nothing_almost_all(name):
+    task = named_task(name, TASKS)()
+    constant = lambda observations, actions: 0 * observations + 1  # noqa: E731
+    assert share(task, OracleDynamics(task)) == 0
+    assert share(task, copied) >= 0.5
+    assert share(task, constant) >= 0.5
+
+
+@pytest.mark.trains
+def test_more_data_tells_actions_apart_and_shuffled_ones_do_not():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("dm_control")
+    from pytest_cpg.world_models import collect_transitions, train_mlp
+
+    task, shares = TASKS["reacher-easy"](), []
+    for count in (200, 5000):
+        network = train_mlp(collect_transitions(task, count=count, seed=0), seed=0)
+
+        def model(observations, actions, network=network):
+            both = (torch.tensor(part, dtype=torch.float32) for part in (observations, actions))
+            with torch.no_grad():
+                return network(*both).double().numpy()
+
+        shares.append(share(task, model))
+    assert shares[0] > 0.5
+    assert shares[1] < 0.15
+    mirrored = share(task, lambda o, a: model(o, -a))
+    assert min(mirrored, share(task, copied)) > 0.8
+
+
+def test_a_stratum_that_there_is_not_and_actions_that_change_nothing_are_errors():
+    with pytest.raises(ComponentError, match=r"has no stratum 'pusch'. Did you mean 'push'"):
+        share(Blocks(), TRUE, stratum="pusch")
+    with pytest.raises(ComponentError, match=r"task 'maze' has no stratum 'push'. Known: all."):
+        share(TASKS["maze"](), copied, stratum="push")
+
+    class Still(Blocks):
+        def step(self, states, actions):
+            return states.copy()
+
+    with pytest.raises(WorldModelError, match="actions lead apart in 0 of 300 states"):
+        share(Still(), copied)
