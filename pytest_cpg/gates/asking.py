@@ -73,7 +73,7 @@ def asked_of(
     unknown = [name for name in merged if name not in taken]
     *_, answers = all_answers(
         *(partial(refuse_name, name, taken, place) for name in unknown),
-        lambda: all_answers(*(partial(_read, one, merged, given) for one in arguments)),
+        lambda: all_answers(*(partial(_read, item, merged, given) for item in arguments)),
     )
     read = dict(zip(taken, answers, strict=True))
     for name, (value, _) in read.items():

@@ -141,7 +141,7 @@ def filled(
     answers = np.full(shape, np.nan)
     if snapshot is not None:
         snapshot.take_up(answers, blocks, answer)
-    left = [one for one in blocks if np.isnan(answers[:, one.rows]).any()]
+    left = [row for row in blocks if np.isnan(answers[:, row.rows]).any()]
     count = shape[1]
 
     def tell() -> None:

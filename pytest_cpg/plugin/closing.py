@@ -140,18 +140,18 @@ class Closing:
             accepted = baseline.accepted if baseline.is_used else None
         except FileError as error:
             return (Finding(str(error), fails=True),)
-        found = resumed(ledger)
+        findings = resumed(ledger)
         if self.judges:
-            found += together(
+            findings += together(
                 ledger,
                 is_corrected=baseline.is_corrected,
                 family_size=family_size,
                 is_cut=bool(getattr(self.config.option, "lf", False)),
             )
-            found += without_effect(ledger, self.settings.of_some_gates)
+            findings += without_effect(ledger, self.settings.of_some_gates)
         if not scope.has_run:
-            return tuple(found)
-        found += unjudged_findings(
+            return tuple(findings)
+        findings += unjudged_findings(
             ledger,
             required=scope.required,
             is_strict="strict" in switches and self.judges,
@@ -160,7 +160,7 @@ class Closing:
             accepted=accepted.gates if accepted else (),
         )
         if baseline.is_used and self.judges:
-            found += baseline_findings(
+            findings += baseline_findings(
                 ledger,
                 baseline.path,
                 switches,
@@ -174,7 +174,7 @@ class Closing:
                 missing_fails=scope.required == "all"
                 or self.settings.of_session("drift") == "fail",
             )
-        return tuple(found)
+        return tuple(findings)
 
     def _remember(self) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and which gates there are."""
@@ -182,10 +182,12 @@ class Closing:
             return
         ledger, faults = self.ledger, [*self.ledger.findings]
         costs = {
-            one.name: ask_at_end(faults, one.judgement.kind, "cost", one.judgement.result)
-            if has(one.judgement.kind, Costs)
+            comparison.name: ask_at_end(
+                faults, comparison.judgement.kind, "cost", comparison.judgement.result
+            )
+            if has(comparison.judgement.kind, Costs)
             else {}
-            for one in Session.of(ledger).comparisons
+            for comparison in Session.of(ledger).comparisons
         }
         ledger.findings = tuple(faults)
         remember_costs(self.config, costs)
@@ -215,10 +217,10 @@ def _add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) -
         return
     # A file's own name may have brackets.
     paths = [str(pattern)] if os.path.exists(pattern) else sorted(glob(str(pattern)))
-    found, faults = read_history(map(Path, paths), config.stash[KINDS].table)
+    history, faults = read_history(map(Path, paths), config.stash[KINDS].table)
     if "history" in settings.typed and not paths:
         faults.append(f"nothing matches --cpg-history={settings.typed['history']}")
-    ledger.history = History((*found.sessions, session))
+    ledger.history = History((*history.sessions, session))
     try:
         append(config.rootpath / HISTORY, session)
     except FileError as error:

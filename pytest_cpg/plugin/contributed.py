@@ -43,10 +43,10 @@ def _wrong_in(
         # So may a property of these.
         if name in ("labels", "result") and isinstance(getattr_static(kind, name), property):
             continue
-        given = getattr(kind, name, ())
-        if not is_right(given):
-            yield f": {name} is {given!r}. Write {wanted}."
-    for late in (one for one in getattr(kind, "options", ()) if one.name not in options):
+        value = getattr(kind, name, ())
+        if not is_right(value):
+            yield f": {name} is {value!r}. Write {wanted}."
+    for late in (option for option in getattr(kind, "options", ()) if option.name not in options):
         yield (
             f" has the option {late.flag}, and was contributed when the command line had been "
             f"read. Contribute it from a plugin, or from the conftest.py beside the ini file."
@@ -54,9 +54,9 @@ def _wrong_in(
     for wrong in _wrong_arguments(kind.arguments, options):
         yield f": {wrong}"
     fixtures = getattr(kind, "fixtures", ())
-    for one in fixtures:
-        if one in _TAKEN or fixtures.count(one) > 1:
-            yield f": fixtures names {one}, which is given already. Leave it out."
+    for option in fixtures:
+        if option in _TAKEN or fixtures.count(option) > 1:
+            yield f": fixtures names {option}, which is given already. Leave it out."
     if half := half_part(kind):
         yield f" {half}."
     if kind.marker != marker:
@@ -69,17 +69,21 @@ def _wrong_in(
 
 
 def _wrong_arguments(arguments: Sequence[Argument], options: Collection[str]) -> Iterator[str]:
-    names = [one.name for one in COMMON]
-    for one in arguments:
-        if not _is_name(one.name):
-            yield f"an argument is called {one.name!r}. Write a name as of a variable."
-        if one.name in names:
-            yield f"two arguments are called {one.name}, or all kinds have it. Rename yours."
-        if one.option and one.option not in options:
-            yield f"there is no option {one.option!r}. {did_you_mean(one.option, options)}"
-        if one.parse is not None and not callable(one.parse):
-            yield f"the parser of {one.name} is {one.parse!r}. Write a function of the value."
-        names.append(one.name)
+    names = [argument.name for argument in COMMON]
+    for argument in arguments:
+        if not _is_name(argument.name):
+            yield f"an argument is called {argument.name!r}. Write a name as of a variable."
+        if argument.name in names:
+            yield f"two arguments are called {argument.name}, or all kinds have it. Rename yours."
+        if argument.option and argument.option not in options:
+            close = did_you_mean(argument.option, options)
+            yield f"there is no option {argument.option!r}. {close}"
+        if argument.parse is not None and not callable(argument.parse):
+            yield (
+                f"the parser of {argument.name} is {argument.parse!r}. Write a function of the "
+                f"value."
+            )
+        names.append(argument.name)
 
 
 def _is_name(given: Any) -> bool:

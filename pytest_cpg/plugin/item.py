@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
+from pytest_cpg.gates.notation import for_log, one_line, wrapped
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.settings import Settings
 
@@ -57,28 +58,28 @@ def check_unknown(node: pytest.Item, unknown: Iterable[tuple[pytest.Mark, list[s
 
     table = node.config.stash[KINDS].table
     for mark, near in unknown:
-        given = mark.kwargs.keys()
+        names = mark.kwargs.keys()
         for marker in near:
-            own = {one.name: one.default for one in table[marker].arguments}
-            required = {name for name, default in own.items() if default is REQUIRED}
-            taken = own.keys() | {one.name for one in COMMON}
-            if given & own.keys() and required <= given <= taken:
+            defaults = {one.name: one.default for one in table[marker].arguments}
+            required = {name for name, default in defaults.items() if default is REQUIRED}
+            taken = defaults.keys() | {one.name for one in COMMON}
+            if names & defaults.keys() and required <= names <= taken:
                 fail(_UNKNOWN.format(place=_place_of(node), name=mark.name, close=marker))
 
 
 def gate_id(item: pytest.Item) -> str:
     """Return the marker's ``id`` as written, with the test's parameters, or else the node id."""
-    given = _named(item, "id")
-    if not given:
+    identifier = _named(item, "id")
+    if not identifier:
         return item.nodeid
     parameters = getattr(item, "callspec", None)
-    return f"{given}[{parameters.id}]" if parameters else given
+    return f"{identifier}[{parameters.id}]" if parameters else identifier
 
 
 def groups_of(items: Iterable[pytest.Item]) -> dict[str, str]:
     """Return the recipe of every gate that is one checkpoint of one, by gate id."""
-    named = ((gate_id(item), _named(item, "group")) for item in items)
-    return {gate: group for gate, group in named if group}
+    recipes = ((gate_id(item), _named(item, "group")) for item in items)
+    return {gate: group for gate, group in recipes if group}
 
 
 def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gate:
@@ -102,15 +103,11 @@ def fail(message: str) -> NoReturn:
 
     This frame must stay visible: where all are hidden, pytest says so below the message.
     """
-    from pytest_cpg.gates.notation import wrapped
-
     refuse(wrapped(message))
 
 
 def refuse(message: str) -> NoReturn:
     """Fail a test with a message that is laid out already."""
-    from pytest_cpg.gates.notation import for_log
-
     raise pytest.fail.Exception(for_log(message), pytrace=False) from None
 
 
@@ -134,8 +131,6 @@ def say_once(
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     if crash is None or caught is None or getattr(caught.value, "pytrace", True):
         return False
-    from pytest_cpg.gates.notation import one_line
-
     crash.message = one_line(crash.message.removeprefix("Failed: ").partition("\n\n")[0])
     return True
 
@@ -184,20 +179,20 @@ def _markers(node: pytest.Item, name: str) -> list[pytest.Mark]:
 
 def _without(marks: Iterable[pytest.Mark], others: Iterable[pytest.Mark]) -> list[pytest.Mark]:
     """Return the other markers; equal ones may be two, and arrays in them cannot be compared."""
-    known = {id(mark) for mark in marks}
-    return [mark for mark in others if id(mark) not in known]
+    ids = {id(mark) for mark in marks}
+    return [mark for mark in others if id(mark) not in ids]
 
 
 def _check_once(node: pytest.Item, name: str) -> None:
     """Fail a test above which two markers of a kind both give an argument."""
     parameters = getattr(node, "callspec", None)
-    own = (mark for mark in node.own_markers if mark.name == name)
-    said: set[str] = set()
-    for mark in _without(parameters.marks if parameters else (), own):
-        twice = sorted(said & mark.kwargs.keys())
+    marks_of_test = (mark for mark in node.own_markers if mark.name == name)
+    names: set[str] = set()
+    for mark in _without(parameters.marks if parameters else (), marks_of_test):
+        twice = sorted(names & mark.kwargs.keys())
         if twice:
             fail(_TWICE.format(place=_place_of(node), marker=name, name=twice[0]))
-        said |= mark.kwargs.keys()
+        names |= mark.kwargs.keys()
 
 
 def _named(item: pytest.Item, name: str) -> str:
@@ -205,9 +200,9 @@ def _named(item: pytest.Item, name: str) -> str:
     kinds = item.config.stash[KINDS].of(item)
     marks = (mark for kind in kinds for mark in _markers(item, kind.marker))
     names = (mark.kwargs.get(name) for mark in marks)
-    given = next((given for given in names if isinstance(given, str)), "")
+    value = next((value for value in names if isinstance(value, str)), "")
     # A lone surrogate is refused later, and until then neither xdist nor a file takes it.
-    return given.encode(errors="backslashreplace").decode()
+    return value.encode(errors="backslashreplace").decode()
 
 
 def _components(node: pytest.Item) -> Components:

@@ -44,7 +44,9 @@ def put_on_report(
         _unhide(item, report)
         _excuse(report, judgements)
     if is_last and judgements:
-        measured = [one for found in judgements for one in properties(found.card, found.ruling)]
+        measured = [
+            one for judgement in judgements for one in properties(judgement.card, judgement.ruling)
+        ]
         for owner in (item, report):
             owner.user_properties.extend(measured)
         if report.failed and call.excinfo is not None:
@@ -133,8 +135,8 @@ def _lead_by_gate(
 
 def _leave_out_results(attempt: Attempt, traceback: Any) -> None:
     """Leave out of a traceback what its section has just said of the gate's result."""
-    fixtures = {one.kind.fixture for one in attempt.judgements}
-    results = tuple(f"{type(one.result).__name__}(" for one in attempt.judgements)
+    fixtures = {judgement.kind.fixture for judgement in attempt.judgements}
+    results = tuple(f"{type(judgement.result).__name__}(" for judgement in attempt.judgements)
     for entry in traceback.reprentries:
         entry.lines = [
             line
@@ -157,7 +159,7 @@ def _brief(attempt: Attempt, said: str) -> str:
 
 
 def _crash_line(attempt: Attempt) -> str:
-    worse = [one for one in attempt.judgements if one.reason is not None]
+    worse = [judgement for judgement in attempt.judgements if judgement.reason is not None]
     more = f" (and {len(worse) - 1} more)" * (len(worse) > 1)
     return one_line(crash_line(worse[0])) + more
 

@@ -103,8 +103,8 @@ def keep_broken(
                 again = "Reproduce it alone:"
                 lead = lead_to(config, item.nodeid)
                 typed = f"{program} {lead}--cpg-replay={file}::{error.episode}"
-    told = [("Why", error.why), ("Do", again)]
-    attempt.broken = broken_section(error.sentence, told, typed, width=width_of(config))
+    reasons = [("Why", error.why), ("Do", again)]
+    attempt.broken = broken_section(error.sentence, reasons, typed, width=width_of(config))
     attempt.brief, error.section = error.brief, text_of(attempt.broken)
     attempt.told = f"{error.brief}. {error} {again} {typed}"
 
@@ -137,11 +137,11 @@ def film_lost(
     lost = ask(kind, "lost", result).episodes[:_MOST_FILMED]
     if not lost:
         return (), None
-    found = kind.replay(gate.spec, model, run, episodes=lost)
+    replayed = kind.replay(gate.spec, model, run, episodes=lost)
     task = run.task(gate.spec.task)
     run.progress(f"writing {len(lost)} film{'s'[: len(lost) != 1]}", 0, 0)
     stem = Path(lost_episodes.file_name(name)).stem
-    made, problem = _film(found, task, lost_folder(config.rootpath), stem)
+    made, problem = _film(replayed, task, lost_folder(config.rootpath), stem)
     return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
 
 
@@ -158,9 +158,9 @@ def strip_lost(
         return None, None
     chosen = sorted((lost.telling or lost.episodes)[:_MOST_FILMED])
     try:
-        found = kind.replay(gate.spec, model, run, episodes=tuple(chosen))
+        replayed = kind.replay(gate.spec, model, run, episodes=tuple(chosen))
         task = run.task(gate.spec.task)
-        strip = films.strip_of(task, found.traces, lost=len(lost.episodes))
+        strip = films.strip_of(task, replayed.traces, lost=len(lost.episodes))
     except IncompleteError:
         raise
     # Without OpenGL the next gate would fail to draw as well, and take seconds to find out.
@@ -210,12 +210,12 @@ class SessionReplay:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         """Deselect all tests but the gate's; raise UsageError where it was not collected."""
-        kept = [item for item in items if self._is_of(item)]
-        if not kept and not config.option.collectonly:
+        gates = [item for item in items if self._is_of(item)]
+        if not gates and not config.option.collectonly:
             self._refuse_unfound()
-        if left := [item for item in items if item not in kept]:
+        if left := [item for item in items if item not in gates]:
             config.hook.pytest_deselected(items=left)
-            items[:] = kept
+            items[:] = gates
 
     def _is_of(self, item: pytest.Item) -> bool:
         kinds = item.config.stash[KINDS].of(item)
@@ -242,22 +242,22 @@ class SessionReplay:
         kind: Any = gate.kind
         then = lost_episodes.loss_for(kind, lost)
         try:
-            found = kind.replay(gate.spec, model, run, episodes=self._episodes, then=then)
+            replayed = kind.replay(gate.spec, model, run, episodes=self._episodes, then=then)
         except BrokenModelError as error:
             self.lines = [f" as before: {error.brief}"]
             raise
         width = self._config.get_terminal_writer().fullwidth
-        self.lines = replay_lines(found, width=width)
-        self.lines += ["", *(f" note: {text}" for text in found.changed)]
+        self.lines = replay_lines(replayed, width=width)
+        self.lines += ["", *(f" note: {text}" for text in replayed.changed)]
         traces = self._path.with_suffix(".npz")
         try:
-            found.save(traces)
+            replayed.save(traces)
             self.lines.append(f" traces: {path_from_here(self._config, traces)}")
         except CpgError as error:
             self.lines.append(f" no traces: {error}")
         if self._is_filmed:
             made, problem = _film(
-                found, run.task(gate.spec.task), self._path.parent, self._path.stem
+                replayed, run.task(gate.spec.task), self._path.parent, self._path.stem
             )
             self.lines += [f" film: {path_from_here(self._config, path)}" for path in made]
             self.lines += [f" no film: {problem}"] if problem else []

@@ -69,13 +69,13 @@ class SessionScope:
         if is_cut or {"failed", "silent"} & self.uncollected:
             return ()
         if config.args_source is pytest.Config.ArgsSource.ARGS:
-            named = (arg for arg in config.args if "::" not in arg)
-            asked = tuple((config.invocation_params.dir / one).resolve() for one in named)
+            arguments = (arg for arg in config.args if "::" not in arg)
+            paths = tuple((config.invocation_params.dir / one).resolve() for one in arguments)
         elif config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR:
-            asked = (config.invocation_params.dir,)
+            paths = (config.invocation_params.dir,)
         else:
             return None
-        return None if config.rootpath in asked else asked
+        return None if config.rootpath in paths else paths
 
     @property
     def ignores(self) -> bool:
@@ -85,8 +85,10 @@ class SessionScope:
     def is_ignored(self, path: Path) -> bool:
         """Say whether pytest was told to leave out a file, or a folder that it is in."""
         option, folder = self._config.option, self._config.invocation_params.dir
-        ignored = {os.path.abspath(folder / one) for one in option.ignore or []}
-        patterns = [os.path.abspath(folder / one) for one in option.ignore_glob or []]
+        ignored = {os.path.abspath(folder / folder_name) for folder_name in option.ignore or []}
+        patterns = [
+            os.path.abspath(folder / folder_name) for folder_name in option.ignore_glob or []
+        ]
         places = [str(place) for place in (path, *path.parents)]
         return not ignored.isdisjoint(places) or any(
             fnmatch(place, pattern) for place in places for pattern in patterns

@@ -57,8 +57,8 @@ class Settings:
             for name, option in self.options.items()
             if option.is_for_one_gate and not option.overruled.keys() & self.switches
         }
-        found = {name: self.typed[name] for name in self.typed if name in _OF_ALL_GATES | of_one}
-        return {**found, "quick": True} if "quick" in self.switches else found
+        values = {name: self.typed[name] for name in self.typed if name in _OF_ALL_GATES | of_one}
+        return {**values, "quick": True} if "quick" in self.switches else values
 
 
 def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Settings:
@@ -74,13 +74,13 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
         )
         if option.is_for_projects:
             continue
-        given = config.getoption(f"cpg_{option.name}")
-        if given is not None:
-            typed[option.name] = given
+        value = config.getoption(f"cpg_{option.name}")
+        if value is not None:
+            typed[option.name] = value
         if option.is_for_one_run:
             continue
         text = os.environ.get(option.variable)
-        if given is None and text:
+        if value is None and text:
             typed[option.name] = _parsed(option, text, option.variable)
     switches = {name for name in SWITCHES if config.getoption(f"cpg_{name}")}
     if _from_ini(config, "cpg_strict", "Give true or false"):
@@ -103,12 +103,12 @@ def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
 
     # What all begin with tells none from another.
     of_runs = [name for name, option in options.items() if not option.is_for_projects]
-    known = [flag(name).removeprefix("--cpg-") for name in (*SWITCHES, *of_runs)]
+    flags = [flag(name).removeprefix("--cpg-") for name in (*SWITCHES, *of_runs)]
     rests = {word: word.removeprefix("--cpg-") for word in typed}
     raise pytest.UsageError(
         *(
             _left_out(word, rest.replace("-", "_"))
-            or _names_none(word, "--cpg-", nearest(rest, known))
+            or _names_none(word, "--cpg-", nearest(rest, flags))
             for word, rest in rests.items()
         )
     )
@@ -134,8 +134,8 @@ def check_names(
     }
     of_files |= set(INI_SWITCHES if is_ini else ())
     known, typed = (
-        {name if is_ini else name.upper(): name for name in found}
-        for found in (of_files, {*SWITCHES, *options} - of_files)
+        {name if is_ini else name.upper(): name for name in group}
+        for group in (of_files, {*SWITCHES, *options} - of_files)
     )
     faults = []
     for name, rest in names.items():

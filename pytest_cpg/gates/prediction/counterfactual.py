@@ -100,14 +100,14 @@ def confused(
     reached = model.encode(true.reshape(count * size, -1))
     if model.observe is not None:
         predicted, reached = model.observe(predicted), model.observe(reached)
-        known = unit[0] > 0
-        predicted, reached = (part[:, known] / unit[0, known] for part in (predicted, reached))
+        moving = unit[0] > 0
+        predicted, reached = (part[:, moving] / unit[0, moving] for part in (predicted, reached))
     predicted, reached = (part.reshape(count, size, -1) for part in (predicted, reached))
     away = ((predicted[:, :, None] - reached[:, None]) ** 2).sum(axis=-1)
     differs = (reached[:, :, None] != reached[:, None]).any(axis=-1)
-    own = np.einsum("njj->nj", away)[..., None]
-    is_nearer = (differs & (away < own)).any(axis=-1)
-    ties = (differs & (away == own)).sum(axis=-1)
+    distance = np.einsum("njj->nj", away)[..., None]
+    is_nearer = (differs & (away < distance)).any(axis=-1)
+    ties = (differs & (away == distance)).sum(axis=-1)
     wrong = np.where(is_nearer, 1.0, ties / (ties + 1))
     return np.asarray((wrong * counts).sum(axis=1) / counts.sum(axis=1))
 

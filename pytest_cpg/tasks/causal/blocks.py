@@ -43,13 +43,13 @@ _PLACE = ("row from the top", "column from the left")
 
 def _neighbours() -> IntArray:
     """Return where each direction [5] leads from each cell [26], the last of them outside."""
-    found = np.full((_OUTSIDE + 1, len(_DIRECTIONS)), _OUTSIDE)
+    cells = np.full((_OUTSIDE + 1, len(_DIRECTIONS)), _OUTSIDE)
     for (row, column), (way, (down, right)) in product(
         product(range(SIDE), repeat=2), enumerate(_DIRECTIONS)
     ):
         if 0 <= row + down < SIDE and 0 <= column + right < SIDE:
-            found[row * SIDE + column, way] = (row + down) * SIDE + column + right
-    return found
+            cells[row * SIDE + column, way] = (row + down) * SIDE + column + right
+    return cells
 
 
 _NEXT = _neighbours()

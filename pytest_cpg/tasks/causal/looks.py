@@ -32,8 +32,8 @@ SET_1 = _colours("e41a1c 377eb8 4daf4a 984ea3 ff7f00 ffff33 a65628 f781bf 999999
 def blues(shades: FloatArray) -> Frames:
     """Return the blue [..., 3] of shades [...], from 0, the lightest, to 1."""
     at = np.clip(shades, 0, 1) * (len(_BLUES) - 1)
-    known = np.arange(len(_BLUES))
-    parts = [np.interp(at, known, _BLUES[:, part]) for part in range(3)]
+    places = np.arange(len(_BLUES))
+    parts = [np.interp(at, places, _BLUES[:, part]) for part in range(3)]
     return np.rint(np.stack(parts, axis=-1)).astype(np.uint8)
 
 
