@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.gates.prediction.counterfactual import confused, copied, questions
+from pytest_cpg.gates.prediction.counterfactual import COPY, confused, questions
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.causal.blocks import Blocks, move
 from pytest_cpg.tasks.prefixes import named_task
@@ -61,9 +61,12 @@ def test_pushes_and_blocked_pushes_tell_wrong_physics_that_all_steps_pass():
     task = Blocks()
     strata = ("push", "blocked")
     assert [share(task, TRUE, stratum=stratum) for stratum in ("all", *strata)] == [0, 0, 0]
+    assert share(task, TRUE, stratum="contact") == 0
     for name, model in WRONG.items():
         assert share(task, model) < 0.1, name
         assert max(share(task, model, stratum=stratum) for stratum in strata) > 0.5, name
+        assert share(task, model, stratum="contact") > 0.15, name
+    assert share(task, COPY, stratum="contact") > 0.2
 
 
 @pytest.mark.parametrize("name", ["maze", "blocks:3", "chemistry:collider5"])
@@ -71,7 +74,7 @@ def test_the_truth_confuses_nothing_and_who_knows_nothing_almost_all(name):
     task = named_task(name, TASKS)()
     constant = lambda observations, actions: 0 * observations + 1  # noqa: E731
     assert share(task, OracleDynamics(task)) == 0
-    assert share(task, copied) >= 0.5
+    assert share(task, COPY) > 0.4
     assert share(task, constant) >= 0.5
 
 
@@ -94,18 +97,54 @@ def test_more_data_tells_actions_apart_and_shuffled_ones_do_not():
     assert shares[0] > 0.5
     assert shares[1] < 0.15
     mirrored = share(task, lambda o, a: model(o, -a))
-    assert min(mirrored, share(task, copied)) > 0.8
+    assert min(mirrored, share(task, COPY)) > 0.8
+
+
+class Latent:
+    """Encodes some of the numbers of an observation, and decodes what it has to something."""
+
+    def __init__(self, task, columns, decode=None):
+        self.task, self.columns = task, columns
+        if decode is not None:
+            self.decode = decode
+
+    def encode(self, observations):
+        return observations[..., self.columns]
+
+    def rollout(self, latents, plans):
+        return np.repeat(latents[:, None], plans.shape[1], axis=1)
+
+    def score(self, latents):
+        return latents.sum(axis=-1)
+
+
+def test_what_an_encoder_forgets_or_a_decoder_invents_is_confused():
+    task = Blocks()
+    assert share(task, Latent(task, [6])) > 0.8
+    assert share(task, Latent(task, list(range(15)), lambda latents: 0 * latents)) > 0.5
+
+
+def test_the_last_digit_of_what_no_action_changes_counts_for_nothing():
+    task = Blocks()
+    assert share(task, lambda o, a: TRUE(o, a) + 1e-3 * (np.arange(15) >= 6)) == 0
+    assert share(task, lambda o, a: TRUE(o, a).astype(np.float32)) == 0
+
+
+def test_a_prediction_that_is_no_number_is_no_share():
+    task = Blocks()
+    for number in (np.nan, np.inf):
+        assert np.isnan(share(task, lambda o, a, number=number: np.full_like(o, number)))
 
 
 def test_a_stratum_that_there_is_not_and_actions_that_change_nothing_are_errors():
     with pytest.raises(ComponentError, match=r"has no stratum 'pusch'. Did you mean 'push'"):
         share(Blocks(), TRUE, stratum="pusch")
     with pytest.raises(ComponentError, match=r"task 'maze' has no stratum 'push'. Known: all."):
-        share(TASKS["maze"](), copied, stratum="push")
+        share(TASKS["maze"](), COPY, stratum="push")
 
     class Still(Blocks):
         def step(self, states, actions):
             return states.copy()
 
     with pytest.raises(WorldModelError, match="actions lead apart in 0 of 300 states"):
-        share(Still(), copied)
+        share(Still(), COPY)

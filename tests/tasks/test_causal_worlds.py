@@ -56,12 +56,10 @@ def moved_by_hand(places, weights, block, way):
 
 @st.composite
 def boards(draw):
-    # On part of the board, so that blocks meet.
-    places = draw(
-        st.lists(
-            st.tuples(st.integers(2, 4), st.integers(2, 4)), min_size=2, max_size=5, unique=True
-        )
-    )
+    # On a part of the board, so that blocks meet, and in each of its corners.
+    x, y = draw(st.sampled_from([0, 2])), draw(st.sampled_from([0, 2]))
+    place = st.tuples(st.integers(x, x + 2), st.integers(y, y + 2))
+    places = draw(st.lists(place, min_size=2, max_size=5, unique=True))
     weights = draw(st.lists(st.integers(0, 2), min_size=len(places), max_size=len(places)))
     return places, weights, draw(st.integers(0, len(places) - 1)), draw(st.integers(0, 4))
 
@@ -215,8 +213,8 @@ def test_a_look_is_of_eight_bits_and_each_block_is_seen():
         ("blocks:3,k=1,stratum=pussh", "no stratum 'pussh'. Did you mean 'push'?"),
         ("blocks:3,kk=1", "no option 'kk=1'. Did you mean 'k'?"),
         ("blocks:3,k=x", "k: need a number, got 'x'"),
-        ("blocks:3,k=0", "k: need at least 1 random move"),
-        ("blocks:11", "blocks: need 2 to 9 of them, got 11"),
+        ("blocks:3,k=0", "k: need 1 to 1000, got 0"),
+        ("blocks:11", "blocks: need 2 to 9, got 11"),
         ("blocks:three", "as in 'blocks:3', got 'three'"),
         ("blocks:3-observd", "no setting 'observd'. Did you mean 'observed'?"),
         ("blocks:3,look=image", "no look 'image'. Known: grid, picture, vector."),
@@ -224,9 +222,13 @@ def test_a_look_is_of_eight_bits_and_each_block_is_seen():
         ("block:3", "Did you mean 'blocks:3'?"),
         ("chemistry:chan5", "no graph 'chan'. Did you mean 'chain'?"),
         ("chemistry:chain", "as in 'chemistry:chain5', got 'chain'"),
-        ("chemistry:chain11", "objects: need 2 to 10 of them, got 11"),
+        ("chemistry:chain11", "objects: need 2 to 10, got 11"),
         ("chemistry:chain5-moving", "no setting 'moving'. Known: dynamic, static."),
-        ("chemistry:chain5,gain=0", "gain: need a number above 0, got 0.0"),
+        ("blocks:3,k=1000000000", "k: need 1 to 1000, got 1000000000"),
+        ("blocks:3,k=1,k=2", "k stands there twice"),
+        ("chemistry:chain5,tables=-1", "tables: need 0 to "),
+        ("chemistry:collider10,colours=9", "Take fewer objects or colours"),
+        ("chemistry:chain5,gain=0", "gain: need 0.001 to 1000, got 0.0"),
     ],
 )
 def test_a_name_that_says_what_there_is_not_is_told_what_there_is(name, said):
@@ -243,6 +245,7 @@ def test_a_name_that_says_what_there_is_not_is_told_what_there_is(name, said):
         "blocks:3,look=grid",
         "chemistry:full5",
         "chemistry:random4-dynamic,k=5,gain=8,colours=3,tables=2",
+        "chemistry:chain5,gain=3.5000001,tables=1234567",
     ],
 )
 def test_a_task_bears_the_name_that_made_it(name):

@@ -18,6 +18,7 @@ from pytest_cpg.contracts import (
     ComponentError,
     FiniteActions,
     FloatArray,
+    IntArray,
     Task,
     WorldModelError,
 )
@@ -38,10 +39,10 @@ _FEWEST, _MOST = 20, 32
 
 def visited(task: Task, seed: int, count: int) -> FloatArray:
     """Return states [count, S], each after another number of random steps from a start."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, 1])
     states = task.reset(rng.integers(2**31, size=count))
-    streams = [np.random.default_rng([seed, row]) for row in range(count)]
     until = rng.integers(_STEPS, size=count)
+    streams = [np.random.default_rng([seed, row, 2]) for row in range(count)]
     for step in range(until.max(initial=0)):
         after = task.step(states, task.actions.sample(streams, ()))
         states = np.where((step < until)[:, None], after, states)
@@ -52,12 +53,17 @@ def questions(asked: Asked, task: Task) -> Sequence[Any]:
     """Return what is asked: a state a row.
 
     States [N, S], plans [N, J, H, A] that differ in their first action, the states [N, J, S] that
-    these lead to, how much the actions change what is observed [N, O], and which plans count
-    [N, J].
+    these lead to, what is observed there [N, J, O], the scale [N, O] in which its columns are
+    compared, the first plan with the same end [N, J], and which plans count [N, J].
     """
     values = asked.values
+    if values["stratum"] == "all" and getattr(task, "stratum", "all") != "all":
+        raise ComponentError(
+            f"task {task.name!r} says where episodes start, and no step is chosen by that. Write "
+            f"stratum={getattr(task, 'stratum')!r} into the marker."  # noqa: B009
+        )
     states = visited(task, values["seed"], _STATES)
-    streams = [np.random.default_rng([values["seed"], 1, row]) for row in range(len(states))]
+    streams = [np.random.default_rng([values["seed"], row, 3]) for row in range(len(states))]
     if isinstance(task.actions, FiniteActions) and len(task.actions.values) <= _MOST:
         first = np.broadcast_to(task.actions.values, (len(states), *task.actions.values.shape))
     else:
@@ -68,21 +74,27 @@ def questions(asked: Asked, task: Task) -> Sequence[Any]:
     begun = np.repeat(states, size, axis=0)
     true = task.rollout(begun, plans.reshape(-1, *plans.shape[2:]))[:, -1]
     seen = task.observe(true).reshape(count, size, -1)
-    unit = (seen - seen.mean(axis=1, keepdims=True)).std(axis=(0, 1))
+    same = (seen[:, :, None] == seen[:, None]).all(axis=-1).argmax(axis=-1)
+    # Of differences, as a column that no action changes has a mean that is rounded.
+    moved = seen - seen[:, :1]
+    unit = (moved - moved.mean(axis=1, keepdims=True)).std(axis=(0, 1))
+    scale = np.divide(1.0, unit, out=np.zeros_like(unit), where=unit > 0)
     counts = np.ones((count, size), dtype=np.bool_)
     if values["stratum"] != "all":
         counts = _stratum(task, values["stratum"], begun, plans[:, :, 0]).copy()
     # Where all actions lead to the same, there is nothing to tell apart.
-    counts &= (seen != seen[:, :1]).any(axis=(1, 2))[:, None]
+    counts &= (same != 0).any(axis=1)[:, None]
     rows = np.flatnonzero(counts.any(axis=1))
     if len(rows) < _FEWEST:
+        shorter = " or a shorter horizon" if values["horizon"] > 1 else ""
         raise WorldModelError(
             f"{task.name}: actions lead apart in {len(rows)} of {count} states in stratum "
-            f"{values['stratum']!r}, and {_FEWEST} are needed. Ask for another stratum, or for a "
-            f"longer horizon."
+            f"{values['stratum']!r}, and {_FEWEST} are needed. Ask for another stratum{shorter}, "
+            f"or of another task."
         )
     true = true.reshape(count, size, -1)
-    return states[rows], plans[rows], true[rows], np.tile(unit, (len(rows), 1)), counts[rows]
+    scales = np.tile(scale, (len(rows), 1))
+    return states[rows], plans[rows], true[rows], seen[rows], scales, same[rows], counts[rows]
 
 
 def confused(
@@ -90,26 +102,37 @@ def confused(
     states: FloatArray,
     plans: FloatArray,
     true: FloatArray,
-    unit: FloatArray,
+    seen: FloatArray,
+    scale: FloatArray,
+    same: IntArray,
     counts: BoolArray,
 ) -> FloatArray:
-    """Return the share of each state's plans [B] that are taken for another."""
+    """Return the share of each state's plans [B] that are taken for another; NaN of no number."""
     count, size = plans.shape[:2]
     latents = np.repeat(model.encode(states), size, axis=0)
     predicted = model.rollout(latents, plans.reshape(-1, *plans.shape[2:]))[:, -1]
-    reached = model.encode(true.reshape(count * size, -1))
+    reached: FloatArray
     if model.observe is not None:
-        predicted, reached = model.observe(predicted), model.observe(reached)
-        moving = unit[0] > 0
-        predicted, reached = (part[:, moving] / unit[0, moving] for part in (predicted, reached))
-    predicted, reached = (part.reshape(count, size, -1) for part in (predicted, reached))
-    away = ((predicted[:, :, None] - reached[:, None]) ** 2).sum(axis=-1)
-    differs = (reached[:, :, None] != reached[:, None]).any(axis=-1)
-    distance = np.einsum("njj->nj", away)[..., None]
-    is_nearer = (differs & (away < distance)).any(axis=-1)
-    ties = (differs & (away == distance)).sum(axis=-1)
+        predicted, reached = model.observe(predicted).reshape(count, size, -1), seen
+        is_moved = scale[0] > 0
+        predicted, reached = (
+            part[..., is_moved] * scale[0, is_moved] for part in (predicted, reached)
+        )
+    else:
+        predicted = predicted.reshape(count, size, -1)
+        reached = model.encode(true.reshape(count * size, -1)).reshape(count, size, -1)
+    away = np.empty((count, size, size))
+    # One by one, as pictures would fill the memory.
+    for plan in range(size):
+        with np.errstate(over="ignore", invalid="ignore"):
+            away[:, plan] = ((predicted[:, plan, None] - reached) ** 2).sum(axis=-1)
+    differs = same[:, :, None] != same[:, None]
+    own_distance = np.einsum("njj->nj", away)[..., None]
+    is_nearer = (differs & (away < own_distance)).any(axis=-1)
+    ties = (differs & (away == own_distance)).sum(axis=-1)
     wrong = np.where(is_nearer, 1.0, ties / (ties + 1))
-    return np.asarray((wrong * counts).sum(axis=1) / counts.sum(axis=1))
+    wrong = np.where(np.isfinite(away).all(axis=-1), wrong, np.nan)
+    return np.asarray(np.where(counts, wrong, 0.0).sum(axis=1) / counts.sum(axis=1))
 
 
 def _stratum(task: Task, stratum: str, states: FloatArray, actions: FloatArray) -> BoolArray:
@@ -117,7 +140,13 @@ def _stratum(task: Task, stratum: str, states: FloatArray, actions: FloatArray) 
     flat = actions.reshape(-1, actions.shape[-1])
     strata = task.strata(states, flat) if has(task, Strata) else {}
     if stratum in strata:
-        return np.asarray(strata[stratum]).reshape(actions.shape[:2])
+        chosen = np.asarray(strata[stratum])
+        if chosen.shape == states.shape[:1] and chosen.dtype == np.bool_:
+            return chosen.reshape(actions.shape[:2])
+        raise ComponentError(
+            f"task {task.name!r}: strata()[{stratum!r}] is {chosen.dtype} {chosen.shape}. Return "
+            f"a bool for each of {len(states)} steps."
+        )
     raise ComponentError(
         f"task {task.name!r} has no stratum {stratum!r}. {did_you_mean(stratum, ['all', *strata])}"
     )
@@ -127,7 +156,7 @@ class Counterfactual(AtMost):
     """The kind `cpg_counterfactual`."""
 
     def _of_ignorant(self, spec: Asked, run: Run) -> Sampled | None:
-        """Return the number of a copy of the input, in every stratum: in some nothing changes."""
+        """Return the number of a copy of the input over all steps: in some strata none moves."""
         return super()._of_ignorant(replace(spec, values={**spec.values, "stratum": "all"}), run)
 
 
@@ -139,7 +168,7 @@ def counterfactual() -> Counterfactual:
         number="share confused",
         questions=questions,
         error=confused,
-        ignorant=copied,
+        ignorant=COPY,
         most=1.0,
         own=(
             Argument("stratum", name, "all", help="the steps that count, of those the task names"),
@@ -153,7 +182,15 @@ def counterfactual() -> Counterfactual:
     )
 
 
-def copied(observations: FloatArray, actions: FloatArray) -> FloatArray:
-    """Return the observations: what a model says that knows nothing."""
-    del actions
-    return observations.copy()
+class _Copy:
+    """What knows nothing: it returns what it is given, and rates all alike."""
+
+    def __call__(self, observations: FloatArray, actions: FloatArray) -> FloatArray:
+        del actions
+        return observations.copy()
+
+    def score(self, observations: FloatArray) -> FloatArray:
+        return np.zeros(observations.shape[:-1])
+
+
+COPY = _Copy()

@@ -27,7 +27,7 @@ from pytest_cpg.tasks.causal.looks import (
     blues,
     stamps,
 )
-from pytest_cpg.tasks.causal.names import check_among, named
+from pytest_cpg.tasks.causal.names import check_among, check_within, named, written
 from pytest_cpg.tasks.pictures import Frames
 
 # Beside the board, where nothing stands and nothing may go.
@@ -36,6 +36,7 @@ _OUTSIDE = SIDE * SIDE
 _DIRECTIONS = ((0, 0), (-1, 0), (0, 1), (1, 0), (0, -1))
 # Starts that are drawn at once until one is in the stratum, and draws after which none is.
 _DRAWN, _MOST_DRAWN = 64, 2**17
+_MOST_MOVES = 1000
 # Shades of neighbours in rank lie this many times nearer to their own.
 _SHADES = 8
 _PLACE = ("row from the top", "column from the left")
@@ -155,13 +156,13 @@ class Blocks:
     _actions: FiniteActions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not 2 <= self.blocks <= len(SET_1):
-            raise ValueError(f"blocks: need 2 to {len(SET_1)} of them, got {self.blocks!r}")
-        if self.k < 1:
-            raise ValueError(f"k: need at least 1 random move to the target, got {self.k!r}")
+        check_within("blocks", self.blocks, 2, len(SET_1))
+        check_within("k", self.k, 1, _MOST_MOVES)
         check_among("setting", self.setting, SETTINGS)
         check_among("stratum", self.stratum, STRATA)
         check_among("look", self.look, get_args(Look))
+        if (self.look == "vector") == isinstance(self, SeenBlocks):
+            raise ValueError("look: SeenBlocks has pictures, and Blocks a vector. Take the other")
         if (self.stratum, self.k) == ("blocked", 1):
             raise ValueError("stratum='blocked': with k=1 a blocked move reaches nothing; give k=2")
         values = list(product(range(self.blocks), range(len(_DIRECTIONS))))
@@ -173,7 +174,7 @@ class Blocks:
         usual, parts = Blocks(), [f"blocks:{self.blocks}"]
         parts[0] += f"-{self.setting}" * (self.setting != usual.setting)
         parts += [
-            f"{part}={getattr(self, part)}"
+            f"{part}={written(getattr(self, part))}"
             for part in ("k", "stratum", "look")
             if getattr(self, part) != getattr(usual, part)
         ]
@@ -239,7 +240,11 @@ class Blocks:
     def strata(self, states: FloatArray, actions: FloatArray) -> Mapping[str, BoolArray]:
         """Say of which strata the steps by actions [B, 2] from states [B, S] are: [B] each."""
         moved = self.moved(states, actions)
-        return {"push": moved.pushes, "blocked": moved.is_blocked}
+        return {
+            "push": moved.pushes,
+            "blocked": moved.is_blocked,
+            "contact": moved.pushes | moved.is_blocked,
+        }
 
     def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, H, 2] to the states after each action [B, H, S]."""
@@ -272,6 +277,7 @@ class Blocks:
 
         ``part`` 1 draws the target.
         """
+        check_among("look", look, ("grid", "picture"))
         cells, shades = self._part(states, part).astype(np.intp), self._part(states, 3)
         is_blue = SETTINGS[self.setting].shades
         colours = blues(shades) if is_blue else SET_1[shades.astype(np.intp)]

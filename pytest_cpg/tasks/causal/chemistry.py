@@ -18,12 +18,13 @@ import numpy.typing as npt
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.tasks.causal.looks import SET_1, SIDE, Look, as_grid, as_picture, beside, stamps
-from pytest_cpg.tasks.causal.names import check_among, named
+from pytest_cpg.tasks.causal.names import check_among, check_within, named, written
 from pytest_cpg.tasks.pictures import Frames
 
 # Where objects stand: corners, middle, and between these.
 _STATIC = (0, 4, 20, 24, 12, 6, 8, 16, 18, 2)
 _MOST = len(_STATIC)
+_MOST_ACTIONS, _MOST_ROWS = 1000, 2**17
 # Of a fair hash of 64 bits (Steele, Lea, Flood, "Fast splittable pseudorandom number generators").
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
@@ -101,16 +102,17 @@ class Chemistry:
     def __post_init__(self) -> None:
         check_among("graph", self.graph, (*GRAPHS, "random"))
         check_among("setting", self.positions, ("static", "dynamic"))
-        for what, value, most in (
-            ("objects", self.objects, _MOST),
-            ("colours", self.colours, len(SET_1)),
-        ):
-            if not 2 <= value <= most:
-                raise ValueError(f"{what}: need 2 to {most} of them, got {value!r}")
-        if self.k < 1:
-            raise ValueError(f"k: need at least 1 random action to the target, got {self.k!r}")
-        if not 0 < self.gain < np.inf:
-            raise ValueError(f"gain: need a number above 0, got {self.gain!r}")
+        check_within("objects", self.objects, 2, _MOST)
+        check_within("colours", self.colours, 2, len(SET_1))
+        check_within("k", self.k, 1, _MOST_ACTIONS)
+        check_within("gain", self.gain, 1e-3, 1e3)
+        check_within("tables", self.tables, 0, 2**32 - 1)
+        rows = self.colours ** int(self.parents.sum(axis=1).max())
+        if rows > _MOST_ROWS:
+            raise ValueError(
+                f"an object with as many parents has a table of {rows} rows, and {_MOST_ROWS} are "
+                f"possible. Take fewer objects or colours"
+            )
         values = list(product(range(self.objects), range(self.colours)))
         object.__setattr__(self, "_actions", FiniteActions(np.array(values)))
 
@@ -121,7 +123,7 @@ class Chemistry:
         first = f"chemistry:{self.graph}{self.objects}"
         first += f"-{self.positions}" * (self.positions != usual.positions)
         others = [
-            f"{part}={getattr(self, part):g}"
+            f"{part}={written(getattr(self, part))}"
             for part in ("k", "gain", "colours", "tables")
             if getattr(self, part) != getattr(usual, part)
         ]
@@ -249,6 +251,7 @@ class Chemistry:
         ``part`` 1 draws the target.
         """
         size = self.objects
+        check_among("look", look, ("grid", "picture"))
         cells = states[:, 2 * size : 3 * size].astype(np.intp)
         colours = SET_1[states[:, part * size : (part + 1) * size].astype(np.intp)]
         if look == "grid":

@@ -19,9 +19,11 @@ def named(
     head, _, setting = first.partition("-")
     values: dict[str, Any] = {}
     for part in others:
-        key, is_said, value = part.partition("=")
-        if key not in options or not is_said:
-            raise ValueError(f"no option {part!r}. {did_you_mean(key, options)}")
+        key, sign, value = (piece.strip() for piece in part.partition("="))
+        if key not in options or not sign:
+            raise ValueError(f"no option {part.strip()!r}. {did_you_mean(key, options)}")
+        if key in values:
+            raise ValueError(f"{key} stands there twice")
         try:
             values[key] = options[key](value)
         except ValueError as error:
@@ -33,3 +35,18 @@ def check_among(what: str, value: str, known: Iterable[str]) -> None:
     """Raise ValueError for a value that is not among those."""
     if value not in (names := tuple(known)):
         raise ValueError(f"no {what} {value!r}. {did_you_mean(value, names)}")
+
+
+def written(value: Any) -> str:
+    """Return a value as a name has it.
+
+    >>> [written(value) for value in (8.0, 3.25, 1234567, "push")]
+    ['8', '3.25', '1234567', 'push']
+    """
+    return str(value).removesuffix(".0")
+
+
+def check_within(what: str, value: float, least: float, most: float) -> None:
+    """Raise ValueError for a number that is not between these."""
+    if not least <= value <= most:
+        raise ValueError(f"{what}: need {least:g} to {most:g}, got {value!r}")
