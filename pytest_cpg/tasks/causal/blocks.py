@@ -28,6 +28,7 @@ from pytest_cpg.tasks.causal.looks import (
     stamps,
 )
 from pytest_cpg.tasks.causal.names import check_among, check_within, named, written
+from pytest_cpg.tasks.causal.target import TowardsTarget
 from pytest_cpg.tasks.pictures import Frames
 
 # Beside the board, where nothing stands and nothing may go.
@@ -123,7 +124,7 @@ STRATA = ("all", "push", "blocked")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
+class Blocks(TowardsTarget):
     """Move blocks to where some random moves took them; see `Task`.
 
     A state [5 N] holds of each of the ``N`` blocks its cell (in rows of 5, from the top left), the
@@ -200,21 +201,6 @@ class Blocks:
             *(f"block {block}, colour" for block in self._blocks),
             *(f"block {block}, wanted {what}, cells" for block in self._blocks for what in _PLACE),
         )
-
-    @property
-    def budget(self) -> int:
-        """As many steps as took the blocks to the target."""
-        return self.k
-
-    @property
-    def control_period(self) -> float:
-        """One second per step."""
-        return 1.0
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """The version of numpy, which draws the starts."""
-        return MappingProxyType({"numpy": np.__version__})
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Draw blocks, and a target that k random moves lead to elsewhere: states [N, S].

@@ -6,11 +6,9 @@ reinforcement learning" (2021), section 4.2, and of their code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +17,7 @@ from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.tasks.causal.looks import SET_1, SIDE, Look, as_grid, as_picture, beside, stamps
 from pytest_cpg.tasks.causal.names import check_among, check_within, named, written
+from pytest_cpg.tasks.causal.target import TowardsTarget
 from pytest_cpg.tasks.pictures import Frames
 
 # Where objects stand: corners, middle, and between these.
@@ -66,7 +65,7 @@ def parents_of(graph: str, count: int, *, seed: int) -> BoolArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chemistry:
+class Chemistry(TowardsTarget):
     """Set colours until all objects have those of the target; see `Task`.
 
     To set an object's colour draws those of its descendants anew, each from a table by the colours
@@ -138,21 +137,6 @@ class Chemistry:
     def observation_size(self) -> int:
         """Of each object, a 1 at its colour among zeros; the same of the target; and its place."""
         return 2 * self.objects * self.colours + 2 * self.objects
-
-    @property
-    def budget(self) -> int:
-        """As many steps as took the objects to the target."""
-        return self.k
-
-    @property
-    def control_period(self) -> float:
-        """One second per step."""
-        return 1.0
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """The version of numpy, which draws the starts."""
-        return MappingProxyType({"numpy": np.__version__})
 
     @cached_property
     def parents(self) -> BoolArray:
