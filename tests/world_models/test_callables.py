@@ -292,8 +292,7 @@ def test_other_functions_are_checked_on_every_call():
     call = adapt(
         lambda latents: latents[: len(latents) % 8 or None].sum(axis=1),
         OBSERVATIONS,
-        shape=lambda latents: latents.shape[:1],
-        promise="score(latents) -> distances",
+        promise="score(latents [B, Z]) -> distances [B]",
     )
     with pytest.raises(
         WorldModelError, match=r"shape \[1\] came back for \[9, 4\], expected \[9\]"

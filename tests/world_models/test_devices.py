@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -5,14 +7,13 @@ torch = pytest.importorskip("torch")
 
 from official_weights import tdmpc2 as official
 
-from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.planners import tdmpc2
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import TDMPC2, bind, inference
 from pytest_cpg.world_models.binding import binding, latent, tensors, tiling
 from pytest_cpg.world_models.binding import bound as bound_models
-from pytest_cpg.world_models.binding.tensors import rollout_there
+from pytest_cpg.world_models.binding.conventions import native_rollout
 from pytest_cpg.world_models.binding.tiling import TILE, TILE_ELSEWHERE, tile_of, tiled
 
 
@@ -35,16 +36,19 @@ def test_a_model_on_another_device_is_called_with_a_whole_round_at_once():
     assert sizes == [7, 7]
 
 
-def test_a_rollout_that_stays_on_its_device_gives_the_same_bits_as_one_step_by_step():
-    task, model = maze(), Residual()
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Every model is taken for one on another device."""
+    for module in (binding, latent, tiling, bound_models):
+        monkeypatch.setattr(module, "is_elsewhere", lambda learned: True)
+
+
+def imagined_by(model):
+    task = maze()
     actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
     states = task.reset(np.arange(8))
     bound = bind(model, task, probe_states=states, probe_actions=actions)
-    plans = np.stack([actions, actions[::-1]], axis=1)
-    with torch.inference_mode():
-        there = tiled(rollout_there(model, otherwise=len))(task.observe(states), plans)
-    assert np.array_equal(there, bound.rollout(bound.encode(states), plans))
-    assert rollout_there(len, otherwise=max) is max
+    return bound.rollout(bound.encode(states), np.stack([actions, actions[::-1]], axis=1))
 
 
 class InPlace(Residual):
@@ -55,29 +59,26 @@ class InPlace(Residual):
         return observations
 
 
-class Widening(InPlace):
+class Wide(Residual):
+    """Gives numbers of another type than it takes."""
+
     def forward(self, observations, actions):
-        return torch.cat([observations, actions], dim=-1)
+        return super().forward(observations, actions).double()
 
 
-def test_a_rollout_on_a_device_survives_a_module_that_writes_to_what_it_is_given():
-    rollout = rollout_there(InPlace(), otherwise=len)
-    found = rollout(np.zeros((1, 2)), np.ones((1, 3, 2)))
-    assert found[0].tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
-    with pytest.raises(WorldModelError, match=r"gave \[1, 4\] for observations \[1, 2\]"):
-        rollout_there(Widening(), otherwise=len)(np.zeros((1, 2)), np.ones((1, 3, 2)))
+@pytest.mark.parametrize("kind", [Residual, InPlace, Wide])
+def test_a_rollout_that_stays_on_its_device_gives_the_same_bits_as_one_step_by_step(kind, request):
+    expected = imagined_by(kind())
+    request.getfixturevalue("elsewhere")
+    assert np.array_equal(imagined_by(kind()), expected)
 
 
-def test_a_rollout_that_differs_on_its_device_is_taken_step_by_step(monkeypatch):
-    task, model = maze(), Residual()
-    actions = task.actions.sample([np.random.default_rng(0)], (8,))[0]
-    probe = {"probe_states": task.reset(np.arange(8)), "probe_actions": actions}
-    plans = np.stack([actions, actions[::-1]], axis=1)
-    observations = task.observe(probe["probe_states"])
-    expected = bind(model, task, **probe).rollout(observations, plans)
-    monkeypatch.setattr(binding, "is_elsewhere", lambda learned: True)
-    monkeypatch.setattr(tensors, "rollout_there", lambda *_, **__: lambda *_: np.zeros((8, 3, 2)))
-    assert np.array_equal(bind(model, task, **probe).rollout(observations, plans), expected)
+def test_what_a_step_gives_on_its_device_is_handed_to_the_next_as_it_is():
+    model, steps = Residual(), []
+    model.register_forward_hook(lambda _, inputs, output: steps.append((inputs[0], output)))
+    with torch.inference_mode():
+        native_rollout(model)(np.zeros((1, 2)), np.ones((1, 3, 2)))
+    assert [after[0] is before[1] for before, after in pairwise(steps)] == [True, True]
 
 
 class Latent(torch.nn.Module):

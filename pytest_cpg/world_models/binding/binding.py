@@ -8,22 +8,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Cost, Reward, Rollout, Score
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, OracleDynamics
-from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
+from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics
 from pytest_cpg.world_models.binding.conventions import (
-    ArrayFunction,
-    Failure,
     attempt,
     batch_multiple,
     describe,
-    floats,
     is_jax,
+    is_same,
+    native_rollout,
     probe_noise,
     probe_plans,
 )
@@ -173,34 +170,25 @@ def _bind_callable(
         rollout, seconds_per_row = ensemble_rollout(learned, observations, actions, plans)
     elif noise_size:
         sizes = (observations.shape[1], actions.shape[1])
-        step = adapt(
-            learned,
-            observations,
-            actions,
-            drawn[0][:, 0],
-            shape=lambda before, *_: before.shape,
-            promise=f"dynamics(observations [B, {sizes[0]}], actions [B, {sizes[1]}], noise "
-            f"[B, {noise_size}]) -> the next observations, as its noise_size promises",
+        promise = (
+            f"dynamics(observations [B, {sizes[0]}], actions [B, {sizes[1]}], noise "
+            f"[B, {noise_size}]) -> the next observations [B, {sizes[0]}], as its noise_size "
+            f"promises"
         )
-        check_rows(learned, "the model", tiled(step), observations, actions, drawn[0][:, 0])
+        probe = (observations, actions, drawn[0][:, 0])
+        step = adapt(learned, *probe, promise=promise)
+        check_rows(learned, "the model", tiled(step), *probe)
         rollout = tiled_for(learned, partial(rolled_out, step), (observations, plans, *drawn))
     else:
         dynamics = adapt_dynamics(learned, observations, actions)
         seconds_per_row = dynamics.seconds_per_row
         rollout = partial(rolled_out, dynamics.step)
         if seconds_per_row is None:
-            if is_elsewhere(learned) and batch_multiple(learned) == 1:
-                from pytest_cpg.world_models.binding.tensors import rollout_there
-
-                there = rollout_there(learned, otherwise=rollout)
-                if agree(rollout(observations, plans), there(observations, plans)):
-                    rollout = there
-            elif is_jax(learned, observations, actions) and batch_multiple(learned) == 1:
-                imagined = attempt(_steps_of_jax(learned), observations, plans)
-                if not isinstance(imagined, Failure) and np.array_equal(
-                    imagined, rollout(observations, plans), equal_nan=True
-                ):
-                    rollout = _steps_of_jax(learned)
+            stays = is_elsewhere(learned) or is_jax(learned, observations, actions)
+            if stays and batch_multiple(learned) == 1:
+                imagined = attempt(native_rollout(learned), observations, plans)
+                if is_same(imagined, rollout(observations, plans)):
+                    rollout = native_rollout(learned)
             rollout = tiled_for(learned, rollout, (observations, plans))
     if has(learned, Score):
         rating = by_score(learned, rollout(observations, plans, *drawn))
@@ -217,17 +205,3 @@ def _bind_callable(
     # An ensemble's are for gates that compare returns.
     is_unused = has(learned, Reward) and not isinstance(learned, Ensemble)
     return replace(bound, seconds_per_row=seconds_per_row, notes=(_UNASKED,) * is_unused)
-
-
-def _steps_of_jax(dynamics: Callable[..., Any]) -> ArrayFunction:
-    """Return the rollout of a function of JAX whose arrays come to numpy at the end, once."""
-
-    def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
-        current: Any = np.array(observations)
-        reached = []
-        for t in range(plans.shape[1]):
-            current = dynamics(current, np.array(plans[:, t], order="C"))
-            reached.append(current)
-        return np.stack([floats(step) for step in reached], axis=1)
-
-    return rollout

@@ -86,17 +86,16 @@ def acting_of(
     size, is_noisy = task.actions.size, binds(learned.policy, 1) is False
     rows = tile_of(learned) if is_elsewhere(learned) else _TILE
     names = f", noise [B, {size}]" if is_noisy else ""
+    drawn = f", noise [B, 1, {noise_size}]" if noise_size else ""
 
     @cache
     def act() -> ArrayFunction:
         drawn = [np.random.default_rng(0).standard_normal(actions.shape)] if is_noisy else []
         return method_of(
             learned,
-            "policy",
+            f"policy(latents [B, Z]{names}) -> actions [B, {size}]",
             latents,
             *drawn,
-            shape=lambda latents, *_: (len(latents), size),
-            promise=f"policy(latents [B, Z]{names}) -> actions [B, {size}]",
             rows=rows,
         )
 
@@ -106,16 +105,9 @@ def acting_of(
 
     @cache
     def rollout() -> ArrayFunction:
-        return method_of(
-            learned,
-            "rollout",
-            latents,
-            actions[:, None],
-            *still(len(latents)),
-            shape=lambda latents, *_: (len(latents), 1, latents.shape[1]),
-            promise="rollout(latents [B, Z], actions [B, 1, A]) -> latents [B, 1, Z]",
-            rows=rows,
-        )
+        promise = f"rollout(latents [B, Z], actions [B, 1, A]{drawn}) -> latents [B, 1, Z]"
+        probe = (latents, actions[:, None], *still(len(latents)))
+        return method_of(learned, promise, *probe, rows=rows)
 
     return Acting(
         actions=task.actions,

@@ -36,7 +36,6 @@ from pytest_cpg.world_models.binding.conventions import (
     ArrayFunction,
     Convention,
     Failure,
-    ShapeRule,
     attempt,
     binds,
     conventions,
@@ -47,6 +46,7 @@ from pytest_cpg.world_models.binding.conventions import (
     unusable,
 )
 
+_STEP = "dynamics(observations [..., O], actions [..., A]) -> the next observations [..., O]"
 # Rows compared in a verification, and calls in the measurement of a loop.
 _ROWS, _CALLS = 8, 32
 # Rows tried of a function that refuses others: some ensembles want multiples of their members.
@@ -64,21 +64,19 @@ class BatchedDynamics(NamedTuple):
     seconds_per_row: float | None
 
 
-def adapt(
-    function: Callable[..., Any], *probe: FloatArray, shape: ShapeRule, promise: str
-) -> ArrayFunction:
+def adapt(function: Callable[..., Any], *probe: FloatArray, promise: str) -> ArrayFunction:
     """Return a batched user function as one from float64 arrays to float64 arrays.
 
-    Raises WorldModelError, naming its ``promise``, when it fails on the probe. The ``shape`` that
-    must come back for the arguments is checked on every call.
+    Raises WorldModelError, naming its ``promise``, when it fails on the probe. The shape that is
+    promised for the arguments is checked on every call.
     """
+    ways = ((way.label, way.checked(promise)) for way in conventions(function))
     if binds(function, len(probe)) is False:
         promise += (
             f". It takes {inspect.signature(function)}, and is called with {len(probe)}: take what "
             f"is named here alone. What came before belongs into the state, which update carries "
             f"on; what stays the same, such as a goal, into the model"
         )
-    ways = ((convention.label, convention.checked(shape)) for convention in conventions(function))
     call, result = first_that_works(ways, *probe, of=function, promise=promise)
     _check_repeats(function, result, attempt(call, *probe))
     return call
@@ -97,7 +95,7 @@ def adapt_dynamics(
     probe = _Probe(observations[cycle], actions[cycle])
     failures = []
     for convention in conventions(function):
-        call = convention.checked(lambda before, _: before.shape)
+        call = convention.checked(_STEP)
         batch = attempt(call, *probe)
         rows = _attempt_each(call, probe, probe.compared)
         if not isinstance(batch, Failure):
@@ -135,7 +133,7 @@ def adapt_dynamics(
 def _other_rows(function: Callable[..., Any], observations: FloatArray, actions: FloatArray) -> str:
     """Return how many rows a function takes that does not take any number; else nothing."""
     for convention in conventions(function):
-        call = convention.checked(lambda before, _: before.shape)
+        call = convention.checked(_STEP)
 
         def takes(rows: int, call: ArrayFunction = call) -> bool:
             cycle = np.arange(rows) % len(observations)
@@ -199,9 +197,8 @@ def _verify(
     if same(rows):
         return True
     # A batch of one may lose its batch axis, in a model that ends in a squeeze.
-    call = Convention("", lambda *arrays: convention.call(*arrays).reshape(-1)).checked(
-        lambda before, _: (before.size,)
-    )
+    flat = Convention("", lambda *arrays: convention.call(*arrays).reshape(-1))
+    call = flat.checked("dynamics([1, O], [1, A]) -> [O]")
     ones = _attempt_each(call, probe, [slice(row, row + 1) for row in probe.compared])
     if isinstance(rows, Failure):
         if same(ones):

@@ -38,8 +38,8 @@ _HORIZON = 3
 R = TypeVar("R")
 
 ArrayFunction: TypeAlias = Callable[..., FloatArray]
-# The shape that must come back, given the arguments; None stands for any size.
-ShapeRule: TypeAlias = Callable[..., tuple[int | None, ...]]
+# The shapes in a promise, those of the arguments first: ``encode(seen [B, O]) -> latents [B, Z]``.
+_SHAPES = re.compile(r"\[(.*?)\]")
 
 # Relative to a column's largest number. float32 products differ by about 1e-6 between batch sizes;
 # a control step of 1 ms changes an observation by 1e-4 and more of its size.
@@ -63,12 +63,13 @@ class Convention(NamedTuple):
     call: ArrayFunction
     tolerance: float = TOLERANCE
 
-    def checked(self, shape: ShapeRule) -> ArrayFunction:
-        """Return the call, raising WorldModelError when another shape comes back."""
+    def checked(self, promise: str) -> ArrayFunction:
+        """Return the call, raising WorldModelError when a shape comes back that is not promised."""
+        *taken, given = (text.split(", ") for text in _SHAPES.findall(promise))
 
         def call(*arrays: FloatArray) -> FloatArray:
             result = self.call(*arrays)
-            expected = shape(*arrays)
+            expected = _promised(taken, given, arrays)
             sizes = zip(result.shape, expected, strict=False)
             if len(result.shape) != len(expected) or any(e not in (None, s) for s, e in sizes):
                 wanted = ", ".join("any" if size is None else str(size) for size in expected)
@@ -79,6 +80,20 @@ class Convention(NamedTuple):
             return result
 
         return call
+
+
+def _promised(
+    taken: list[list[str]], given: list[str], arrays: Sequence[FloatArray]
+) -> tuple[int | None, ...]:
+    """Return the shape of a promise for these arguments; None for a size that they leave open."""
+    sizes: dict[str, tuple[int | None, ...]] = {}
+    for letters, array in zip(taken, arrays, strict=True):
+        names = letters[letters[0] == "..." :]
+        front = array.ndim - len(names)
+        sizes["..."] = array.shape[:front]
+        sizes |= {name: (size,) for name, size in zip(names, array.shape[front:], strict=True)}
+    left_open = {name: (int(name) if name.isdecimal() else None,) for name in given}
+    return tuple(size for name in given for size in {**left_open, **sizes}[name])
 
 
 class Accustomed:
@@ -153,6 +168,29 @@ def is_jax(function: Callable[..., Any], *arrays: FloatArray) -> bool:
     """Say whether a function gives an array of JAX for these numpy arrays."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(attempt(function, *map(np.array, arrays)), jax.Array)
+
+
+def native_rollout(dynamics: Callable[..., Any]) -> ArrayFunction:
+    """Return the rollout whose steps pass on what dynamics gives, which comes to numpy at the end.
+
+    So nothing travels between the steps of arrays of JAX, and of tensors on another device.
+    """
+    send = senders(dynamics)[0].send
+
+    def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
+        current, reached = send(observations), []
+        for t in range(plans.shape[1]):
+            current = dynamics(current, send(plans[:, t]))
+            # A module may write to what it is given.
+            reached.append(current.clone() if hasattr(current, "clone") else current)
+        return np.stack([floats(step) for step in reached], axis=1)
+
+    return rollout
+
+
+def is_same(result: FloatArray | Failure, expected: FloatArray) -> bool:
+    """Say whether what was attempted gave these bits."""
+    return not isinstance(result, Failure) and np.array_equal(result, expected, equal_nan=True)
 
 
 def attempt(call: Callable[..., R], *arrays: Any) -> R | Failure:

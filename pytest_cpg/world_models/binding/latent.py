@@ -76,16 +76,11 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     plans = probe_plans(actions)
     noise = probe_noise(len(latents), noise_size)
     names = f", noise [B, H, {noise_size}]" if noise_size else ""
-    rollout = method_of(
-        learned,
-        "rollout",
-        latents,
-        plans,
-        *noise,
-        shape=lambda latents, plans, *_: (*plans.shape[:2], latents.shape[1]),
-        promise=f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each "
-        f"action, without the one before [B, H, Z]",
+    promise = (
+        f"rollout(latents [B, Z], actions [B, H, A]{names}) -> the latents after each action, "
+        f"without the one before [B, H, Z]"
     )
+    rollout = method_of(learned, promise, latents, plans, *noise)
     imagined = rollout(latents, plans, *noise)
     rating = rating_of(learned, task, latents, plans, imagined)
     cost = cost_of(learned, latents, plans, *noise)
@@ -131,13 +126,7 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
 def _encode_of(learned: Any, observations: FloatArray) -> ArrayFunction:
     """Return what maps observations [B, O] to latents [B, Z]: themselves, where nothing does."""
     if has(learned, Encoder):
-        return method_of(
-            learned,
-            "encode",
-            observations,
-            shape=lambda seen: (len(seen), None),
-            promise="encode(observations [B, O]) -> latents [B, Z]",
-        )
+        return method_of(learned, "encode(observations [B, O]) -> latents [B, Z]", observations)
     if has(learned, Memory):
         raise WorldModelError(
             f"{describe(learned)} has an update and no encode. Add encode(observations [B, O]) -> "
@@ -203,12 +192,8 @@ def _observer_of(
     if not has(learned, Decoder):
         return None
     try:
-        decode = adapt(
-            learned.decode,
-            imagined,
-            shape=lambda latents: (*latents.shape[:-1], task.observation_size),
-            promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
-        )
+        promise = f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]"
+        decode = adapt(learned.decode, imagined, promise=promise)
     except WorldModelError:
         return None
     seen = tiled(decode, probe=(imagined,))
@@ -288,16 +273,11 @@ def _update_of(
     """Return what carries latents across a real step, of a model that has it."""
     if not has(learned, Memory):
         return None
-    update = method_of(
-        learned,
-        "update",
-        latents,
-        actions,
-        observations,
-        shape=lambda latents, *_: latents.shape,
-        promise="update(latents [B, Z], actions [B, A], observations [B, O]) -> the latents once "
-        "these actions have led to these observations [B, Z]",
+    promise = (
+        "update(latents [B, Z], actions [B, A], observations [B, O]) -> the latents once these "
+        "actions have led to these observations [B, Z]"
     )
+    update = method_of(learned, promise, latents, actions, observations)
     return lambda latents, actions, states: update(latents, actions, observed(task, states))
 
 

@@ -178,13 +178,8 @@ def rating_of(
             f"score(latents) that returns minus the value."
         )
     if has(learned, Decoder):
-        decode = method_of(
-            learned,
-            "decode",
-            imagined,
-            shape=lambda latents: (*latents.shape[:-1], task.observation_size),
-            promise=f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]",
-        )
+        promise = f"decode(latents [..., Z]) -> observations [..., {task.observation_size}]"
+        decode = method_of(learned, promise, imagined)
         rate = task_score(task, decode(imagined))
         return Rating(("decoder",), lambda latents: rate(decode(latents)))
     if has(learned, Cost):
@@ -201,15 +196,11 @@ def rating_of(
 
 def by_score(learned: Any, imagined: FloatArray) -> Rating:
     """Return the rating by a model's own score, checked on what it imagines [P, H, Z]."""
-    score = method_of(
-        learned,
-        "score",
-        imagined,
-        shape=lambda latents: latents.shape[:-1],
-        promise="score(latents [..., Z]) -> distances to the goal [...]; what rates no plans needs "
-        "another name",
+    promise = (
+        "score(latents [..., Z]) -> distances to the goal [...]; what rates no plans needs another "
+        "name"
     )
-    return Rating(("score",), score)
+    return Rating(("score",), method_of(learned, promise, imagined))
 
 
 def task_score(task: Task, probe: FloatArray) -> ArrayFunction:
@@ -236,13 +227,8 @@ def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: Floa
     takes_both = reads_both_ends(learned.reward)
     names = ", reached [..., Z]" if takes_both else ""
     probe = (before, plans, after) if takes_both else (before, plans)
-    head = method_of(
-        learned,
-        "reward",
-        *probe,
-        shape=lambda latents, *_: latents.shape[:-1],
-        promise=f"reward(latents [..., Z], actions [..., A]{names}) -> [...]",
-    )
+    promise = f"reward(latents [..., Z], actions [..., A]{names}) -> [...]"
+    head = method_of(learned, promise, *probe)
     has_value = has(learned, TerminalValue)
     return Rating(
         ("reward", "value") if has_value else ("reward",),
@@ -254,13 +240,7 @@ def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: Floa
 
 def _value_of(learned: Any, latents: FloatArray) -> ArrayFunction:
     rows = latents.reshape(-1, latents.shape[-1])
-    head = method_of(
-        learned,
-        "terminal_value",
-        rows,
-        shape=lambda latents: latents.shape[:1],
-        promise="terminal_value(latents [B, Z]) -> [B]",
-    )
+    head = method_of(learned, "terminal_value(latents [B, Z]) -> [B]", rows)
     return lambda latents: head(latents.reshape(-1, latents.shape[-1])).reshape(latents.shape[:-1])
 
 
@@ -294,15 +274,8 @@ def cost_of(
     if not has(learned, Cost):
         return None
     names = f", noise [B, H, {noise[0].shape[-1]}]" if noise else ""
-    method = method_of(
-        learned,
-        "cost",
-        latents,
-        plans,
-        *noise,
-        shape=lambda latents, *_: latents.shape[:1],
-        promise=f"cost(latents [B, Z], plans [B, H, A]{names}) -> costs [B]",
-    )
+    promise = f"cost(latents [B, Z], plans [B, H, A]{names}) -> costs [B]"
+    method = method_of(learned, promise, latents, plans, *noise)
     rows = by_rows(lambda latents, plans, _, *noise: method(latents, plans, *noise))
     return _of_lengths(rows)
 

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray, IntArray, WorldModelError
+from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import TerminalValue
-from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
+from pytest_cpg.world_models.binding.conventions import ArrayFunction
 from pytest_cpg.world_models.binding.rating import reads_both_ends
 from pytest_cpg.world_models.binding.tiling import tile_of
 from pytest_cpg.world_models.binding.torch_state import place_of
@@ -47,37 +47,6 @@ def on_arrays(method: Callable[..., Tensor]) -> Callable[..., Any]:
             return result.double().cpu().numpy()
 
     return call
-
-
-def rollout_there(dynamics: Any, *, otherwise: ArrayFunction) -> ArrayFunction:
-    """Return the rollout of a torch module that stays on its device from step to step."""
-    weight = _own_of(dynamics)
-    if weight is None:
-        return otherwise
-
-    def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
-        there = (
-            torch.tensor(v, dtype=weight.dtype, device=weight.device) for v in (observations, plans)
-        )
-        current, actions = there
-        imagined = []
-        for action in actions.unbind(dim=1):
-            # A module may write to what it is given, return it, and return what it holds. Products
-            # round by memory order.
-            after = dynamics(current, action.clone(memory_format=torch.contiguous_format))
-            if not isinstance(after, Tensor) or after.shape != current.shape:
-                came = list(after.shape) if isinstance(after, Tensor) else type(after).__name__
-                raise WorldModelError(
-                    f"{describe(dynamics)} gave {came} for observations {list(current.shape)}: "
-                    f"return the next observations, in the same shape."
-                )
-            imagined.append(after.detach().clone())
-            current = imagined[-1].to(dtype=weight.dtype, device=weight.device, copy=True)
-            current = current.contiguous()
-        reached: FloatArray = torch.stack(imagined, dim=1).double().cpu().numpy()
-        return reached
-
-    return rollout
 
 
 def plans_there(learned: Any) -> ArrayFunction | None:

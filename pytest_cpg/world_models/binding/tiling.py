@@ -23,9 +23,9 @@ from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import (
     ArrayFunction,
     Failure,
-    ShapeRule,
     attempt,
     describe,
+    is_same,
 )
 from pytest_cpg.world_models.binding.torch_state import is_compiled, is_elsewhere, same_mode
 
@@ -107,19 +107,16 @@ def tiled_for(
 
 
 def method_of(
-    learned: Any,
-    name: str,
-    *probe: FloatArray,
-    shape: ShapeRule,
-    promise: str,
-    rows: int | None = None,
+    learned: Any, promise: str, *probe: FloatArray, rows: int | None = None
 ) -> ArrayFunction:
     """Return a model's method from arrays to an array, in tiles, checked on these rows.
 
-    Raises WorldModelError when it breaks its promise, or a row's result depends on the rows around
-    it; see `adapt`. Tiles have ``rows`` rows, or as many as the model's own.
+    The promise begins with its name, as ``encode(observations [B, O]) -> latents [B, Z]`` does.
+    Raises WorldModelError when it is broken, or a row's result depends on the rows around it; see
+    `adapt`. Tiles have ``rows`` rows, or as many as the model's own.
     """
-    method = adapt(getattr(learned, name), *probe, shape=shape, promise=promise)
+    name = promise.partition("(")[0]
+    method = adapt(getattr(learned, name), *probe, promise=promise)
     checked = tiled(method, rows=rows) if rows else tiled_for(learned, method, probe)
     check_rows(learned, name, checked, *probe)
     return checked
@@ -219,7 +216,7 @@ class Sizes:
             for first in range(0, min(self._largest, _CALLS * size // 2), size // 2):
                 half = slice(first, first + size // 2)
                 part = attempt(self._function, *(array[half].copy() for array in rows))
-                if not _is_same(part, whole[half]):
+                if not is_same(part, whole[half]):
                     return size
             size //= 2
         return size
@@ -243,7 +240,7 @@ def together(function: ArrayFunction, probe: Sequence[FloatArray]) -> ArrayFunct
             return attempt(lambda *arrays: _in_calls(function, arrays, size), *rows)
 
         alone, size = answer(1), _TOGETHER
-        while size > 1 and (isinstance(alone, Failure) or not _is_same(answer(size), alone)):
+        while size > 1 and (isinstance(alone, Failure) or not is_same(answer(size), alone)):
             size //= 2
         return size
 
@@ -256,10 +253,6 @@ def together(function: ArrayFunction, probe: Sequence[FloatArray]) -> ArrayFunct
         return _in_calls(function, arrays, most.get(shape, 1))
 
     return call
-
-
-def _is_same(result: FloatArray | Failure, expected: FloatArray) -> bool:
-    return not isinstance(result, Failure) and np.array_equal(result, expected, equal_nan=True)
 
 
 def _in_calls(function: ArrayFunction, arrays: Sequence[FloatArray], size: int) -> FloatArray:

@@ -328,10 +328,7 @@ def _dynamics_step(ensemble: Ensemble, observations: FloatArray, actions: FloatA
 def _reward_of(reward: Callable[..., Any], *probe: FloatArray) -> ArrayFunction:
     """Return rewards as a function of observations, actions and next observations."""
     count = 3 if reads_both_ends(reward) else 2
-    head = adapt(
-        reward,
-        *probe[:count],
-        shape=lambda before, *_: before.shape[:1],
-        promise="reward(observations [B, O], actions [B, A], next observations [B, O]) -> [B]",
-    )
+    names = ", next observations [B, O]" * (count == 3)
+    promise = f"reward(observations [B, O], actions [B, A]{names}) -> [B]"
+    head = adapt(reward, *probe[:count], promise=promise)
     return lambda *rows: head(*rows[:count])
