@@ -167,8 +167,9 @@ class Questions(NamedTuple):
     Attributes
     ----------
     answer : callable
-        Maps the model, bound to the task, and rows of the arrays to numbers [B]. It stands in a
-        module, so that a worker finds it by its name.
+        Maps the model, bound to the task, and rows of the arrays to numbers [B]. The model rates no
+        plans, so that it needs no score. It stands in a module, so that a worker finds it by its
+        name.
     arrays : tuple of array [N, ...]
     """
 
@@ -230,7 +231,7 @@ class _Asked:
         task = questions.task
         states, actions = probe_of(task, sample_starts(task, 2, seed=0, fixed=False), 0)
         with inference(learned_of(model)):
-            self._bound = bind(model, task, probe_states=states, probe_actions=actions)
+            self._bound = bind(model, task, probe_states=states, probe_actions=actions, rates=False)
         if answer is not None:
             first = np.arange(answer.shape[1])
             if not np.array_equal(self.run(_Rows(first)), answer, equal_nan=True):

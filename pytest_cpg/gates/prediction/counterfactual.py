@@ -152,6 +152,11 @@ def _stratum(task: Task, stratum: str, states: FloatArray, actions: FloatArray) 
     )
 
 
+def copied(observations: FloatArray, actions: FloatArray) -> FloatArray:  # noqa: ARG001
+    """Predict that nothing changes: what knows nothing of actions."""
+    return observations.copy()
+
+
 class Counterfactual(AtMost):
     """The kind `cpg_counterfactual`."""
 
@@ -168,7 +173,7 @@ def counterfactual() -> Counterfactual:
         number="share confused",
         questions=questions,
         error=confused,
-        ignorant=COPY,
+        ignorant=copied,
         most=1.0,
         own=(
             Argument("stratum", name, "all", help="the steps that count, of those the task names"),
@@ -180,17 +185,3 @@ def counterfactual() -> Counterfactual:
         advice="See that actions reach the network in the gate's order and units, and train on "
         "transitions whose actions vary from the same states.",
     )
-
-
-class _Copy:
-    """What knows nothing: it returns what it is given, and rates all alike."""
-
-    def __call__(self, observations: FloatArray, actions: FloatArray) -> FloatArray:
-        del actions
-        return observations.copy()
-
-    def score(self, observations: FloatArray) -> FloatArray:
-        return np.zeros(observations.shape[:-1])
-
-
-COPY = _Copy()

@@ -66,7 +66,12 @@ _WHOLE = "take StableWorldModel for an object with get_cost(info, candidates)"
 
 
 def bind(
-    learned: Any, task: Task, *, probe_states: FloatArray, probe_actions: FloatArray
+    learned: Any,
+    task: Task,
+    *,
+    probe_states: FloatArray,
+    probe_actions: FloatArray,
+    rates: bool = True,
 ) -> BoundModel:
     """Return a world model as the episode loop uses it, checked on a few rows.
 
@@ -82,6 +87,9 @@ def bind(
         numpy arrays and torch tensors are both accepted.
     probe_states, probe_actions : array [P, S], array [P, A]
         Rows to check with; the more they differ, the more a check can find.
+    rates : bool
+        Whether it will be asked how good plans are. Else it is asked for predictions alone: neither
+        model nor task need a score, and none is read.
     """
     if isinstance(learned, OracleDynamics):
         if learned.task.name != task.name:
@@ -110,7 +118,7 @@ def bind(
         raise WorldModelError(f"the world model is {refused}")
     with inference(learned):
         bind_kind = bind_latent if has(learned, Rollout) else _bind_callable
-        bound = bind_kind(learned, task, probe_states, probe_actions)
+        bound = bind_kind(learned, task, probe_states, probe_actions, rates=rates)
         if bound.noise_size or bound.seconds_per_row is not None or not bound.rates_steps:
             return bound
 
@@ -160,7 +168,12 @@ def no_model(learned: object, *, how: str = _HOW) -> str:
 
 
 def _bind_callable(
-    learned: Callable[..., Any], task: Task, states: FloatArray, actions: FloatArray
+    learned: Callable[..., Any],
+    task: Task,
+    states: FloatArray,
+    actions: FloatArray,
+    *,
+    rates: bool,
 ) -> BoundModel:
     """Bind plain dynamics: latents are observations, which the task rates, or the model's score."""
     observations, noise_size = observed(task, states), noise_size_of(learned)
@@ -190,7 +203,9 @@ def _bind_callable(
                 if is_same(imagined, rollout(observations, plans)):
                     rollout = native_rollout(learned)
             rollout = tiled_for(learned, rollout, (observations, plans))
-    if has(learned, Score):
+    if not rates:
+        rating = Rating(())
+    elif has(learned, Score):
         rating = by_score(learned, rollout(observations, plans, *drawn))
     else:
         rating = Rating((), task_score(task, observations[:, None]))
@@ -203,5 +218,5 @@ def _bind_callable(
     )
     bound = bind_parts(model, task, noise_size=noise_size, state_size=states.shape[1])
     # An ensemble's are for gates that compare returns.
-    is_unused = has(learned, Reward) and not isinstance(learned, Ensemble)
+    is_unused = rates and has(learned, Reward) and not isinstance(learned, Ensemble)
     return replace(bound, seconds_per_row=seconds_per_row, notes=(_UNASKED,) * is_unused)

@@ -42,6 +42,7 @@ from pytest_cpg.world_models.binding.rating import (
     differs,
     is_blind,
     rating_of,
+    unrated,
 )
 from pytest_cpg.world_models.binding.rescoring import witness
 from pytest_cpg.world_models.binding.tiling import is_thread_safe, method_of, tile_of, tiled
@@ -59,7 +60,9 @@ _BLIND_COST = (
 )
 
 
-def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArray) -> BoundModel:
+def bind_latent(
+    learned: Any, task: Task, states: FloatArray, actions: FloatArray, *, rates: bool
+) -> BoundModel:
     """Bind an object with a rollout, and with all else that it has."""
     for name in METHODS:
         method = getattr(learned, name, None)
@@ -82,8 +85,11 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
     )
     rollout = method_of(learned, promise, latents, plans, *noise)
     imagined = rollout(latents, plans, *noise)
-    rating = rating_of(learned, task, latents, plans, imagined)
-    cost = cost_of(learned, latents, plans, *noise)
+    if rates:
+        rating = rating_of(learned, task, latents, plans, imagined)
+    else:
+        rating = unrated(learned, task, imagined)
+    cost = cost_of(learned, latents, plans, *noise) if rates else None
     is_other = cost is not None and differs(cost, rating, latents, plans, imagined, *noise)
     there = _there(learned, rating, latents, plans, *noise, reached=imagined)
     if cost is not None:
@@ -112,12 +118,12 @@ def bind_latent(learned: Any, task: Task, states: FloatArray, actions: FloatArra
         has_own_cost=cost is not None,
         notes=(
             *misspelt(whole),
-            *_unused(whole, is_nested=learned is not whole),
+            *(_unused(whole, is_nested=learned is not whole) if rates else ()),
             *[_OTHER_COST] * (is_other and rating.rates_steps),
             *[_BLIND_COST] * (cost is not None and is_blind(cost, latents, plans, *noise)),
         ),
     )
-    if not has(learned, OwnPlan):
+    if not rates or not has(learned, OwnPlan):
         return bound
     planner = OwnPlanner(learned, task, latents, own=rating.own)
     return replace(bound, planner=planner, swapped=(*bound.swapped, "planner"))
@@ -286,6 +292,7 @@ def bind_parts(
 ) -> BoundModel:
     """Return a model in the latents that planners see."""
     rating, carry, acting = model.rating, model.update, model.acting
+    is_rated = rating.rates_steps and (rates_states or not rating.swapped)
 
     def rollout(latents: FloatArray, actions: FloatArray, *noise: FloatArray) -> FloatArray:
         if model.journey is not None:
@@ -319,7 +326,7 @@ def bind_parts(
         rates_steps=rating.rates_steps,
         swapped=("dynamics", *rating.swapped),
         noise_size=noise_size,
-        witness=witness(model, task, state_size) if rates_states or not rating.swapped else None,
+        witness=witness(model, task, state_size) if is_rated else None,
         encode=lambda states: rating.begun(model.encode(states)),
         imagine=rollout,
         score=rating.scores,

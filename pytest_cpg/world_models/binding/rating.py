@@ -10,7 +10,15 @@ import numpy as np
 from pytest_cpg.contracts import ComponentError, FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import StateScore
-from pytest_cpg.contracts.world_model import Cost, Decoder, Discount, Reward, Score, TerminalValue
+from pytest_cpg.contracts.world_model import (
+    Cost,
+    Decoder,
+    Discount,
+    Encoder,
+    Reward,
+    Score,
+    TerminalValue,
+)
 from pytest_cpg.world_models.binding.callables import agree
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds, describe
 from pytest_cpg.world_models.binding.tiling import method_of, tiled, together
@@ -192,6 +200,17 @@ def rating_of(
             f"decode(latents) -> [..., {task.observation_size}]."
         )
     return Rating((), task_score(task, imagined))
+
+
+def unrated(learned: Any, task: Task, imagined: FloatArray) -> Rating:
+    """Return the rating of a model that is asked for predictions alone: it rates nothing.
+
+    Latents of another size than observations, or of an encoder beside which something reads them,
+    are the model's own.
+    """
+    reads = any(has(learned, part) for part in (Score, Reward, TerminalValue, Decoder, Cost))
+    is_own = imagined.shape[-1] != task.observation_size or (reads and has(learned, Encoder))
+    return Rating(("score",) if is_own else ())
 
 
 def by_score(learned: Any, imagined: FloatArray) -> Rating:
