@@ -50,7 +50,6 @@ def main() -> None:
         wall.stopping_early,
         spread.narrow,
         spread.wide,
-        spread.cluster,
         diagnosis.cartpole,
         diagnosis.acrobot,
         queries.cartpole,

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +46,6 @@ from pytest_cpg.planners import CEM
 def test_gate(cpg, gate):
     pass
 """
-BLOCKS = 200
 TIMES = ("seconds", "latency_ms", "cpu_ms")
 
 
@@ -85,33 +80,6 @@ def _xdist(*, width: int, episodes: int) -> Row:
     )
 
 
-def cluster() -> Row:
-    """Time empty blocks on a dask cluster of two workers, from the call to the result."""
-    from pytest_cpg.machine.executors import Call, connect, run_all
-
-    with _dask(workers=2) as address:
-        executor = connect(address)
-        try:
-            calls = [Call("block", partial(_submitted, executor))] * BLOCKS
-            list(run_all(executor, calls, tick=lambda _: None))
-            begun = time.perf_counter()
-            list(run_all(executor, calls, tick=lambda _: None))
-            each = 1e3 * (time.perf_counter() - begun) / BLOCKS
-        finally:
-            executor.shutdown(wait=False)
-    return Row(
-        what=f"dask, two workers, an empty block, mean of {BLOCKS}",
-        ours=f"{each:.1f} ms",
-        other="",
-        result=f"{each:.1f} ms",
-        bar="<= 5 ms",
-    )
-
-
-def _submitted(executor: Any, _: bool) -> Any:
-    return executor.submit(abs, -1)
-
-
 def _seconds(folder: Path, workers: int) -> float:
     command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--cpg-no-cache"]
     begun = time.perf_counter()
@@ -129,28 +97,3 @@ def _untimed(value: Any) -> Any:
         kept = (item for item in value.items() if item[0] not in (*TIMES, "provenance"))
         return {name: _untimed(one) for name, one in kept}
     return [_untimed(one) for one in value] if isinstance(value, list) else value
-
-
-@contextmanager
-def _dask(*, workers: int) -> Iterator[str]:
-    """Run a scheduler and workers on the loopback, and give the address."""
-    processes: list[subprocess.Popen[str]] = []
-
-    def start(name: str, wanted: str, *arguments: str) -> str:
-        command = [sys.executable, "-m", f"distributed.cli.dask_{name}", *arguments]
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--no-dashboard"], stderr=subprocess.PIPE, text=True
-        )
-        processes.append(process)
-        lines = iter(process.stderr.readline, "") if process.stderr else ()
-        return next(match[1] for line in lines if (match := re.search(wanted, line)))
-
-    try:
-        address = start("scheduler", r"Scheduler at:\s+(tcp://\S+)", "--port", "0")
-        for _ in range(workers):
-            start("worker", r"(Registered to)", address, "--nthreads", "1", "--no-nanny")
-        yield address
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()

@@ -144,16 +144,14 @@ def gate_name(value: Any) -> str:
     return text
 
 
-def workers(value: Any) -> int | str:
-    """Parse a number of processes, or the address of a dask scheduler."""
+def workers(value: Any) -> int:
+    """Parse a number of processes; the address of a cluster is told where that belongs."""
     if isinstance(value, str) and "://" in value:
-        return value
-    try:
-        return whole(1, 1024)(value)
-    except ArgumentTypeError as error:
         raise ArgumentTypeError(
-            f"{error}; or the address of a dask scheduler, such as tcp://host:8786"
-        ) from None
+            f"need a number of processes, got {value!r}. For a dask cluster return "
+            f"distributed.Client({value!r}).get_executor() from a fixture cpg_executor"
+        )
+    return whole(1, 1024)(value)
 
 
 def all_or_whole(value: Any) -> str:

@@ -28,7 +28,7 @@ OPTIONS: Final[dict[str, str]] = {
     "prune_baseline": "--cpg-update-baseline drops what is gone.",
     "force": "Type --cpg-json=report.json, and then: pytest-cpg accept report.json --force",
     "budget": "Limit each gate: --cpg-timeout, or timeout= in the marker.",
-    "cluster": "Give the scheduler's address to --cpg-workers.",
+    "cluster": "Return distributed.Client(ADDRESS).get_executor() from a fixture cpg_executor.",
     "family_size": "Set cpg_family_size in the ini file, as a family belongs to the project.",
     "interval": "Write interval= in the marker.",
     "tolerance": "Write tolerance= in the marker.",

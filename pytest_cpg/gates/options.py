@@ -30,8 +30,6 @@ class Option(NamedTuple):
         Whether it is given on the command line only.
     is_for_projects : bool
         Whether it is given in the ini file only.
-    is_text : bool
-        Whether the ini file may have a text where its default is a number.
     overruled : mapping
         What leaves it without a part, such as ``"quick"``, and why.
     """
@@ -44,13 +42,12 @@ class Option(NamedTuple):
     is_for_one_gate: bool = True
     is_for_one_run: bool = False
     is_for_projects: bool = False
-    is_text: bool = False
     overruled: Mapping[str, str] = MappingProxyType({})
 
     @property
     def kind(self) -> Literal["int", "float", "string"]:
         """Type of the ini value, as pytest names it."""
-        if self.is_text or not isinstance(self.default, int | float):
+        if not isinstance(self.default, int | float):
             return "string"
         return "int" if isinstance(self.default, int) else "float"
 

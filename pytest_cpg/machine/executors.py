@@ -7,10 +7,8 @@ worker died is made again, and one that nobody waits for any more may still be r
 from __future__ import annotations
 
 import concurrent.futures
-import importlib
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
@@ -21,17 +19,11 @@ from concurrent.futures import (
     Future,
     wait,
 )
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from pytest_cpg.contracts import ComponentError, CpgError, IncompleteError, WorldModelError
+from pytest_cpg.contracts import ComponentError, CpgError, WorldModelError
 from pytest_cpg.machine.pool import WorkerPool
 
-T = TypeVar("T")
-
-_CLUSTER_RETRIES = 3
-_SECONDS_TO_CONNECT = 5.0
-# A cluster that is restarted, or grows by need, may have nobody for a while.
-_SECONDS_BETWEEN_CHECKS, _LONGEST_ABSENCE = 2.0, 20.0
 # A call that is lost with its worker as often as this is what kills the workers.
 _MOST_ATTEMPTS = 3
 # Between two looks at the clock while nothing is finished.
@@ -44,70 +36,6 @@ class Call(NamedTuple):
     name: str
     # Makes the call, with or without what its worker may already have.
     submit: Callable[[bool], Future[Any]]
-
-
-class Cluster(Executor):
-    """The workers of a dask cluster: how many, and at most how many on one machine (sharers)."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._executor = client.get_executor(retries=_CLUSTER_RETRIES, pure=False)
-        hosts = Counter(worker["host"] for worker in client.scheduler_info(-1)["workers"].values())
-        self.workers, self.sharers = sum(hosts.values()), max(hosts.values(), default=0)
-        self._last_seen = self._next_check = time.monotonic()
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Schedule a call; dask makes it again when its worker dies."""
-        future: Future[T] = self._executor.submit(fn, *args, **kwargs)
-        return future
-
-    def check(self) -> None:
-        """Raise ComponentError once nobody has been there to work for a while."""
-        now = time.monotonic()
-        if now < self._next_check:
-            return
-        self._next_check = now + _SECONDS_BETWEEN_CHECKS
-        is_there = self._client.status == "running" and self._client.scheduler_info(-1)["workers"]
-        if is_there:
-            self._last_seen = time.monotonic()
-        elif now - self._last_seen > _LONGEST_ABSENCE:
-            raise ComponentError(
-                f"the dask cluster {self._client.scheduler} has had no workers for "
-                f"{now - self._last_seen:.0f} s. Start some, or its scheduler, and run again; "
-                f"--cpg-resume goes on with what was finished."
-            )
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
-        """Leave the cluster, which goes on without us."""
-        self._executor.shutdown(wait=wait)
-        self._client.close()
-
-
-def connect(address: str) -> Cluster:
-    """Return the workers of the dask cluster whose scheduler is at ``address``.
-
-    Raises ComponentError when dask is not installed, or there is nobody to work.
-    """
-    try:
-        distributed: Any = importlib.import_module("distributed")
-    except ImportError:
-        raise ComponentError(
-            'a dask scheduler needs the extra cluster: pip install "pytest-cpg[cluster]"'
-        ) from None
-    try:
-        client: Any = distributed.Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
-        raise ComponentError(
-            f"no dask scheduler answers at {address!r} ({type(error).__name__}: {error}). Start "
-            f"one with `dask scheduler`, and give the address that it prints."
-        ) from None
-    cluster = Cluster(client)
-    if not cluster.workers:
-        cluster.shutdown(wait=False)
-        raise ComponentError(
-            f"the dask cluster at {address} has no workers. Start some: dask worker {address}"
-        )
-    return cluster
 
 
 def run_all(
@@ -152,16 +80,7 @@ def run_all(
                     continue
                 done += 1
                 yield place, result
-            if isinstance(executor, Cluster):
-                executor.check()
             tick(done)
-    except IncompleteError as error:
-        if not isinstance(executor, Cluster):
-            raise
-        raise IncompleteError(
-            f"{error}. A hung call blocks its dask worker: restart the workers if later gates do "
-            f"not start"
-        ) from None
     finally:
         for future in pending:
             future.cancel()
@@ -202,16 +121,17 @@ def _result_of(future: Future[Any], name: str, lost: Counter[int], place: int) -
     except (BrokenExecutor, CancelledError):
         lost[place] += 1
         if lost[place] == _MOST_ATTEMPTS:
-            raise _killer(name) from None
+            raise WorldModelError(
+                f"{name}: the process that ran them died {_MOST_ATTEMPTS} times. The model ends "
+                f"its process or takes more memory than there is; run it without --cpg-workers to "
+                f"see."
+            ) from None
         return None
     except CpgError as error:
         # Where in the worker it was raised says no more than its notes.
         error.__cause__ = None
         raise
     except Exception as error:
-        # Dask has made the call again and again itself.
-        if type(error).__name__ == "KilledWorker":
-            raise _killer(name) from None
         cause: Any = error.__cause__
         # Of a pool's worker, as text: pytest leaves out no frames of that.
         if isinstance(getattr(cause, "tb", None), str):
@@ -230,11 +150,4 @@ def _without_our_frames(text: str) -> str:
     # What follows a frame's own lines, such as the exception, is not indented.
     return "".join(
         re.sub(r"\A(?: .*\n)+", "", frame) if frame.startswith(ours) else frame for frame in frames
-    )
-
-
-def _killer(name: str) -> WorldModelError:
-    return WorldModelError(
-        f"{name}: the process that ran them died {_MOST_ATTEMPTS} times. The model ends its "
-        f"process or takes more memory than there is; run it without --cpg-workers to see."
     )

@@ -41,7 +41,7 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
         if is_distributed and (name in settings.switches or name in settings.typed):
             raise pytest.UsageError(f"{flag(name)} runs {runs}, and needs no workers: add -n 0")
     workers = settings.of_session("workers")
-    if isinstance(workers, int) and workers > 1:
+    if workers > 1:
         _check_is_no_worker()
     if is_distributed and workers != 1:
         raise pytest.UsageError(

@@ -22,7 +22,6 @@ from pytest_cpg.gates.card import comparison_name
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.parts import Resumes
 from pytest_cpg.machine.deadline import Deadline
-from pytest_cpg.machine.executors import connect
 from pytest_cpg.machine.pool import WorkerPool
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
@@ -60,8 +59,7 @@ class SessionRuns:
         workers = self.settings.of_session("workers")
         if workers == 1:
             return None
-        is_pool = isinstance(workers, int)
-        executor: Executor = WorkerPool(workers) if is_pool else connect(workers)
+        executor = WorkerPool(workers)
         self._config.add_cleanup(lambda: executor.shutdown(wait=False))
         return executor
 

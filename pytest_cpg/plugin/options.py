@@ -62,11 +62,9 @@ OPTIONS = (
         "workers",
         workers,
         1,
-        "N|ADDRESS",
-        "processes that run parts of each gate, such as episodes (default 1: this one), or the "
-        "address of a dask scheduler, such as tcp://host:8786 (extra cluster); outcomes are the "
-        "same for any number",
-        is_text=True,
+        "N",
+        "processes that run parts of each gate, such as episodes (default 1: this one); outcomes "
+        "are the same for any number",
     ),
     _OfSession(
         "replay",

@@ -2,17 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
-import threading
-import time
 from importlib.util import find_spec
 
 import pytest
 from sessions import flat, untimed
 
-# Not imported here: it changes how packages are found, which runs in this process then miss.
-needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed")
 HEAD = """
 import multiprocessing
 import os
@@ -290,70 +284,11 @@ def test_any_executor_may_run_the_episodes(repository):
     assert "takes no more calls" in flat(refused)
 
 
-def hurry(repository, **seconds):
-    """Have a session wait less for a cluster."""
-    conftest = repository.path / "conftest.py"
-    lines = [f"executors.{name} = {value}\n" for name, value in seconds.items()]
-    text = conftest.read_text(encoding="utf-8") + "\n\nfrom pytest_cpg.machine import executors\n\n"
-    conftest.write_text(text + "".join(lines), encoding="utf-8")
-
-
-@needs_dask
-def test_a_cluster_that_is_not_there_is_named(repository):
-    hurry(repository, _SECONDS_TO_CONNECT=0.5)
-    write(repository)
-    result = repository.runpytest_subprocess("--cpg-workers=tcp://127.0.0.1:9")
-    assert result.ret == 1
-    assert "no dask scheduler answers at" in flat(result)
-
-
-class Address(str):
-    """Where a scheduler is, and its workers' end."""
-
-    def kill_workers(self):
-        for process in self.workers:
-            process.kill()
-
-
-@pytest.fixture
-def cluster():
-    """A dask scheduler and two workers on the loopback, by their address."""
-    dask = [sys.executable, "-m", "distributed.cli.dask_{}".format]
-    processes = []
-
-    def start(name, *arguments):
-        command = [*dask[:2], dask[2](name), *arguments, "--host", "127.0.0.1", "--no-dashboard"]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        processes.append(process)
-        return process
-
-    try:
-        scheduler = start("scheduler", "--port", "0")
-        lines = iter(scheduler.stderr.readline, "")
-        address = next(m[1] for m in (re.search(r"at:\s+(tcp://\S+)", li) for li in lines) if m)
-        for _ in range(2):
-            worker = start("worker", address, "--nthreads", "1", "--no-nanny")
-            next(line for line in iter(worker.stderr.readline, "") if "Registered to" in line)
-        found = Address(address)
-        found.workers = processes[1:]
-        yield found
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            process.stderr.close()
-
-
-@needs_dask
-def test_a_dask_cluster_loses_nothing_with_a_worker(repository, cluster):
-    # 80 episodes on two workers are eight blocks.
-    line = "if 'dask_worker' in Path('/proc/self/cmdline').read_text() and takes_flag()"
-    write(repository, f"{line}: os.kill(os.getpid(), signal.SIGKILL)")
-    _, expected = gates(repository, "--cpg-episodes=80")
-    result, found = gates(repository, "--cpg-episodes=80", f"--cpg-workers={cluster}")
-    assert (repository.path / "flag").exists()
-    assert result.ret == 0
-    assert found == expected
+def test_an_address_is_told_where_a_cluster_belongs(repository):
+    result = repository.runpytest("--cpg-workers=tcp://there:8786")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    client = "distributed.Client('tcp://there:8786')"
+    assert f"return {client}.get_executor() from a fixture cpg_executor" in flat(result)
 
 
 def test_a_task_that_is_another_in_a_worker_is_refused(repository):
@@ -379,10 +314,9 @@ def test_a_script_without_a_guard_is_told(repository):
     assert "guard the call in your script" in flat(result)
 
 
-@pytest.mark.parametrize("workers", ["2", "tcp://127.0.0.1:9"])
-def test_what_runs_episodes_elsewhere_is_chosen_once(repository, workers):
+def test_what_runs_episodes_elsewhere_is_chosen_once(repository):
     write(repository)
-    result = repository.runpytest(f"--cpg-workers={workers}", "-n2")
+    result = repository.runpytest("--cpg-workers=2", "-n2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*Leave one of them out*"])
 
@@ -395,26 +329,3 @@ def test_what_is_no_executor_is_refused(repository):
     result = repository.runpytest()
     assert result.ret == 1
     assert "cpg_executor gives 4: return a concurrent.futures executor" in flat(result)
-
-
-@needs_dask
-def test_a_cluster_that_nobody_is_left_of_is_named(repository, cluster):
-    hurry(repository, _LONGEST_ABSENCE=1.0, _SECONDS_BETWEEN_CHECKS=0.2)
-    begun = repository.path / "begun"
-    write(
-        repository,
-        f"if 'dask_worker' in Path('/proc/self/cmdline').read_text(): "
-        f"Path({str(begun)!r}).touch(); time.sleep(60)",
-    )
-
-    def kill():
-        while not begun.exists():
-            time.sleep(0.1)
-        cluster.kill_workers()
-
-    killing = threading.Thread(target=kill, daemon=True)
-    killing.start()
-    result = repository.runpytest_subprocess(f"--cpg-workers={cluster}", timeout=60)
-    killing.join()
-    assert result.ret == 1
-    assert "has had no workers for" in flat(result)
