@@ -10,17 +10,15 @@ import sys
 import unittest
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_cpg.plugin.attempt import attempt_of, torn_down
 from pytest_cpg.plugin.checks import check_session
-from pytest_cpg.plugin.invocation import PROGRAM, program_of
+from pytest_cpg.plugin.invocation import PROGRAM, WIDTH, program_of, width_of
 from pytest_cpg.plugin.item import clean_errors, fail
 from pytest_cpg.plugin.kinds import KINDS
-from pytest_cpg.plugin.live import WIDTH, LiveWorkers, is_live, width_of
 from pytest_cpg.plugin.memory import had_gates
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope, check_will_run
@@ -215,16 +213,7 @@ class GateHooks:
         node.workerinput[_CHANNEL] = channel
         node.workerinput[WIDTH] = width_of(self._config)
         node.workerinput[PROGRAM] = program_of(self._config)
-        if is_live(self._config):
-            self._live_workers.follow(node)
         self._has_workers = True
-
-    @cached_property
-    def _live_workers(self) -> LiveWorkers:
-
-        shown = LiveWorkers(self._config)
-        self._config.pluginmanager.register(shown, "cpg-live")
-        return shown
 
     def finish(self, session: pytest.Session) -> None:
         """Fail a session in which an expected gate did not report, or the gates fail together."""

@@ -11,6 +11,8 @@ import pytest
 
 PROGRAM = "pytest_cpg_program"
 """What a worker's input calls how its controller's user types pytest."""
+WIDTH = "pytest_cpg_width"
+"""What it calls the columns of its controller's terminal."""
 
 # Options of pytest that say which project it is, and how its files are loaded and configured.
 _OF_PROJECT = (
@@ -43,6 +45,14 @@ def program_of(config: pytest.Config) -> str:
         for word in ([f"{spelling}={value}"] if spelling.startswith("--") else [spelling, value])
     ]
     return shlex.join(["pytest", *words])
+
+
+def width_of(config: pytest.Config) -> int:
+    """Return the columns of the terminal, for a worker those of its controller's."""
+    given = getattr(config, "workerinput", {}).get(WIDTH)
+    reporter = config.pluginmanager.hasplugin("terminalreporter")
+    columns = config.get_terminal_writer().fullwidth if given is None and reporter else given
+    return columns or 80
 
 
 def lead_to(config: pytest.Config, nodeid: str) -> str:

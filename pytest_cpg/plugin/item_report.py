@@ -12,9 +12,9 @@ import pytest
 
 from pytest_cpg.gates.notation import disarmed, for_log, one_line, visible
 from pytest_cpg.plugin.attempt import Attempt, attempt_of
+from pytest_cpg.plugin.invocation import width_of
 from pytest_cpg.plugin.item import gate_id, refuse, say_once
 from pytest_cpg.plugin.judging import sections
-from pytest_cpg.plugin.live import width_of
 from pytest_cpg.plugin.terminal import write_lines
 from pytest_cpg.render.line import Line, wrapped
 from pytest_cpg.render.words import crash_line

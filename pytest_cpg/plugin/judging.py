@@ -18,9 +18,8 @@ from pytest_cpg.gates.card import SMOKE_TEST, Ruling, Severity, comparison_name
 from pytest_cpg.gates.kept import drift_of
 from pytest_cpg.gates.parts import Baselined, Runner
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
-from pytest_cpg.plugin.invocation import node_from_here, program_of
+from pytest_cpg.plugin.invocation import node_from_here, program_of, width_of
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
-from pytest_cpg.plugin.live import width_of
 from pytest_cpg.plugin.replay import with_lost
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.render.line import Line

@@ -28,10 +28,15 @@ from pytest_cpg.gates.parts import ReplaysBroken
 from pytest_cpg.gates.strip import Strip
 from pytest_cpg.machine.files import FileError, ignore_in_git
 from pytest_cpg.plugin.attempt import ATTEMPT
-from pytest_cpg.plugin.invocation import lead_to, node_from_here, path_from_here, program_of
+from pytest_cpg.plugin.invocation import (
+    lead_to,
+    node_from_here,
+    path_from_here,
+    program_of,
+    width_of,
+)
 from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.kinds import KINDS
-from pytest_cpg.plugin.live import width_of
 from pytest_cpg.render import films
 from pytest_cpg.render.replay import replay_lines
 from pytest_cpg.render.section import broken_section, text_of

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_cpg.gates.notation import for_log, one_line
-from pytest_cpg.plugin.live import LIVE, free_columns, is_live
 from pytest_cpg.render.line import Line, has_blocks, in_ascii
-from pytest_cpg.render.live import LiveText, write_live
-from pytest_cpg.render.progress import LiveLine, LogLines, SentLine, Watch
+from pytest_cpg.render.progress import LiveLine, LogLines, Watch, can_wipe, write_live
 
 
 def is_ascii() -> bool:
@@ -33,21 +31,20 @@ def write_lines(lines: Sequence[Line], terminal: Any) -> None:
 
 def watch_on(config: pytest.Config, gate: str, note: Callable[[str], None]) -> Watch:
     """Return what shows a running gate: live on a terminal, line by line in a log."""
-    show: LiveLine | SentLine | LogLines | None = None
-    name = one_line(gate)
+    show: LiveLine | LogLines | None = None
+    name, reporter = one_line(gate), config.pluginmanager.getplugin("terminalreporter")
+    is_watched = reporter is not None and reporter.isatty and config.get_verbosity() >= 0
     if hasattr(config, "workerinput"):
-        channel = config.workerinput.get(LIVE)
-        past = partial(_write_past, config)
-        is_log = channel is None
-        show = LogLines(past, name=name, has_ends=False) if is_log else SentLine(channel.send)
-    elif is_live(config):
-        shown = LiveText(
+        show = LogLines(partial(_write_past, config), name=name, has_ends=False)
+    elif is_watched and can_wipe():
+        writer = config.get_terminal_writer()
+        show = LiveLine(
             partial(_write_raw, config),
-            partial(free_columns, config),
-            is_plain=not config.get_terminal_writer().hasmarkup,
+            lambda: writer.fullwidth - writer.width_of_current_line - 1,
+            is_plain=not writer.hasmarkup,
+            is_ascii=is_ascii(),
         )
-        show = LiveLine(shown, is_ascii=is_ascii())
-    elif config.pluginmanager.hasplugin("terminalreporter"):
+    elif reporter is not None:
         is_told = config.get_verbosity() > 0
         write = partial(write_line, config)
         show = LogLines(write, name="" if is_told else name, has_ends=is_told)

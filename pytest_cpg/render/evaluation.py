@@ -45,8 +45,7 @@ from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.render.line import has_blocks
-from pytest_cpg.render.live import LiveText, can_wipe, write_live
-from pytest_cpg.render.progress import LiveLine
+from pytest_cpg.render.progress import LiveLine, can_wipe, write_live
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.words import headline
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger, Outcome
@@ -344,8 +343,11 @@ def _arms(folder: str | os.PathLike[str] | None) -> ArmCache | None:
 @contextmanager
 def _followed(*, is_shown: bool | None, seconds: float) -> Iterator[Callable[..., None]]:
     """Give what is told of every step; it shows it, and breaks off when the time is over."""
-    text = LiveText(partial(write_live, sys.stderr), lambda: shutil.get_terminal_size().columns - 1)
-    shown = LiveLine(text, is_ascii=not has_blocks(getattr(sys.stderr, "encoding", None)))
+    shown = LiveLine(
+        partial(write_live, sys.stderr),
+        lambda: shutil.get_terminal_size().columns - 1,
+        is_ascii=not has_blocks(getattr(sys.stderr, "encoding", None)),
+    )
     is_shown = sys.stderr.isatty() and can_wipe() if is_shown is None else is_shown
     # Whoever trains a model is not to lose the process with it.
     deadline = Deadline(seconds or float("inf"), f"timeout={seconds:g}", lambda _: None)

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.notation import duration, visible
 from pytest_cpg.render.line import OF_ROWS, bar_text, in_ascii
-from pytest_cpg.render.live import SECONDS_BETWEEN, LiveText
 
+# Of the live line; a reader sees no more of it.
+SECONDS_BETWEEN = 0.1
 _SECONDS_BETWEEN_LINES = 60.0
+_SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
+# How the terminal begins and ends each markup of pytest's.
+_MARKUPS = {"light": ("\x1b[2m", "\x1b[22m"), "green": ("\x1b[32m", "\x1b[39m")}
 # Columns of the bar, and those that are free at least where there is one.
 _BAR, _NARROWEST = 10, 24
+
+
+def can_wipe() -> bool:
+    """Say whether a terminal, where there is one, can wipe what was shown."""
+    return os.environ.get("TERM") != "dumb"
+
+
+def write_live(stream: TextIO, text: str) -> None:
+    """Write what a terminal can show, in as many columns; one that takes nothing breaks nothing."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    with suppress(OSError, ValueError):
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+        stream.flush()
 
 
 def progress_text(what: str, stage: Stage) -> str:
@@ -54,7 +72,7 @@ class _Pace:
     """Which stage goes on, since when, and how fast."""
 
     def __init__(self) -> None:
-        self.what, self.begun, self._next = "", 0.0, 0.0
+        self.what, self.begun = "", 0.0
         self._since: tuple[float, int] | None = None
 
     def is_new(self, what: str, stage: Stage, now: float) -> bool:
@@ -67,13 +85,6 @@ class _Pace:
             self._since = now, stage.done
         return is_new
 
-    def is_due(self, what: str, stage: Stage, now: float) -> bool:
-        """Note how far a stage is, and say whether it is to be shown."""
-        if not self.is_new(what, stage, now) and now < self._next:
-            return False
-        self._next = now + SECONDS_BETWEEN
-        return True
-
     def left(self, stage: Stage, now: float) -> float | None:
         """Return the seconds until the stage is done; None while that is not known."""
         if self._since is None or stage.done <= self._since[1]:
@@ -83,24 +94,33 @@ class _Pace:
 
 
 class LiveLine:
-    """Shows how far a measurement is behind what pytest has printed on its line."""
+    """Shows how far a measurement is behind the cursor, where so many columns have ``room``."""
 
-    def __init__(self, shown: LiveText, *, is_ascii: bool = False) -> None:
-        self._shown, self._is_ascii = shown, is_ascii
-        self._pace = _Pace()
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        room: Callable[[], int],
+        *,
+        is_plain: bool = True,
+        is_ascii: bool = False,
+    ) -> None:
+        self._write, self._room = write, room
+        self._is_plain, self._is_ascii = is_plain, is_ascii
+        self._pace, self._next, self._is_shown = _Pace(), 0.0, False
 
     def __call__(self, what: str, stage: Stage) -> None:
         """Show a stage when it begins and ten times a second, never wider than the line."""
         now = time.monotonic()
-        if not self._pace.is_due(what, stage, now):
+        if not self._pace.is_new(what, stage, now) and now < self._next:
             return
+        self._next = now + SECONDS_BETWEEN
         left, drawn = self._pace.left(stage, now), ""
         parts = [_counted(stage), _solved(stage), "" if left is None else duration(left)]
         lead, text = f"  {visible(what):9s} ", ", ".join(filter(None, parts))
         if stage.total:
             blocks, _ = bar_text(stage.done, (0, stage.total), _BAR)
             drawn = f"{in_ascii(blocks) if self._is_ascii else blocks:{_BAR}s} "
-        room = self._shown.room()
+        room = self._room()
         if len(f"{lead}{drawn}{text}") > room:
             drawn = ""
         if room < max(_NARROWEST, len(f"{lead}{text}")):
@@ -108,32 +128,21 @@ class LiveLine:
         if len(lead) <= room:
             # Of a model the verdict is not known yet, nor its colour.
             colour = OF_ROWS.get(what.rpartition(" ")[2], "")
-            self._shown.show((lead, "light"), (drawn, colour), (text, "light"))
+            marked = [(lead, "light"), (drawn, colour), (text, "light")]
+            self._write(f"{_SAVE}{''.join(map(self._marked, marked))}{_CLEAR}{_RESTORE}")
+            self._is_shown = True
 
     def clear(self) -> None:
         """Wipe the line."""
-        self._pace = _Pace()
-        self._shown.wipe()
+        # At the end of a full line that would wipe the last sign.
+        if self._is_shown:
+            self._write(_CLEAR)
+        self._pace, self._next, self._is_shown = _Pace(), 0.0, False
 
-
-class SentLine:
-    """Sends how far a measurement is, as the parts of an `AtWork`, and None once it is over."""
-
-    def __init__(self, send: Callable[[tuple[str, float, str] | None], None]) -> None:
-        self._send, self._pace = send, _Pace()
-
-    def __call__(self, what: str, stage: Stage) -> None:
-        """Send a stage when it begins and ten times a second."""
-        now = time.monotonic()
-        if self._pace.is_due(what, stage, now):
-            left = self._pace.left(stage, now)
-            text = "" if left is None else duration(left)
-            self._send((_brief(what, stage), left or 0.0, text))
-
-    def clear(self) -> None:
-        """Say that nothing is measured any more."""
-        self._pace = _Pace()
-        self._send(None)
+    def _marked(self, part: tuple[str, str]) -> str:
+        text, markup = part
+        begin, end = ("", "") if self._is_plain else _MARKUPS.get(markup, ("", ""))
+        return f"{begin}{text}{end}"
 
 
 class LogLines:
@@ -180,9 +189,7 @@ class LogLines:
 class Watch:
     """Notes where a measurement is, and shows it; a display that takes nothing more is let be."""
 
-    def __init__(
-        self, note: Callable[[str], None], show: LiveLine | SentLine | LogLines | None
-    ) -> None:
+    def __init__(self, note: Callable[[str], None], show: LiveLine | LogLines | None) -> None:
         self._note, self._show = note, show
 
     def __call__(self, what: str, *stage: Any) -> None:

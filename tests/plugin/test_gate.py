@@ -482,14 +482,11 @@ def test_setting_up_only_is_no_way_past_a_gate(repository, monkeypatch, workers)
 
 @pytest.fixture
 def on_terminal(repository, monkeypatch):
-    """Return what a session writes to a terminal of 80 columns, with seconds between what is told.
-
-    Without any it is told as much as of a session that runs for long.
-    """
+    """Return what a session writes to a terminal of 80 columns, told as much as of a long one."""
     pty = pytest.importorskip("pty")
 
-    def run(*options, more="", seconds=0, **variables):
-        paced = f"\n\nimport pytest_cpg.render.live as shown\nshown.SECONDS_BETWEEN = {seconds}\n"
+    def run(*options, more="", **variables):
+        paced = "\n\nfrom pytest_cpg.render import progress\nprogress.SECONDS_BETWEEN = 0\n"
         repository.makeconftest(f"{CONFTEST}{paced}{more}")
         for name, value in {"TERM": "xterm", "COLUMNS": "80", **variables}.items():
             monkeypatch.setenv(name, value)
@@ -524,18 +521,6 @@ def test_a_terminal_shows_live_progress_and_gets_its_line_back(repository, on_te
     assert "\x1b" not in on_terminal(TERM="dumb")
 
 
-def test_a_terminal_shows_all_workers_in_one_line_and_gets_it_back(repository, on_terminal):
-    repository.makepyfile(test_a=gate(), test_b=gate())
-    text = on_terminal("-n", "2", "--color=no")
-    shown = re.findall(r"\x1b7(.*?)\x1b\[K\x1b8", text)
-    at_work = r"gw\d (starting: checks of the model|\w+( \d+/\d+( solved)?( \(\d+ s\))?)?)"
-    odd = [line for line in shown if not re.fullmatch(rf"  {at_work}(, {at_work}|, 1 more)?", line)]
-    assert (odd, [line for line in shown if len(line) > 80]) == ([], [])
-    assert any(re.search(r"learned \d+/20 solved", line) for line in shown)
-    assert not re.search(r"\x1b8(?!\x1b7|\x1b\[K)", text), "wiped before anybody else prints"
-    assert "2 passed" in text
-
-
 SLOW = """
 
 import time
@@ -562,10 +547,7 @@ sys.__stdout__.write = refuse_the_first
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one process", "-n 1"])
-def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, on_terminal, options):
-    if options:
-        pytest.importorskip("xdist")
+def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, on_terminal):
     repository.makepyfile(
         test_x="""
         import pytest
@@ -577,36 +559,9 @@ def test_a_terminal_that_cannot_show_the_line_decides_no_verdict(repository, on_
             benchmark_runner.rank({"größer": slow, "right": right})
         """
     )
-    text = on_terminal(*options, more=SLOW + FULL, PYTHONIOENCODING="ascii")
+    text = on_terminal(more=SLOW + FULL, PYTHONIOENCODING="ascii")
     assert "2 measured" in text
     assert re.search(r"\x1b7 .*gr\?\?er", text), "shown as far as it can be"
-
-
-def test_a_gate_beside_many_quick_tests_is_shown(repository, on_terminal):
-    pytest.importorskip("xdist")
-    repository.makepyfile(
-        test_a="""
-        import conftest
-        import pytest
-
-        @pytest.mark.cpg(task="track")
-        def test_gate(benchmark_runner):
-            benchmark_runner.compare(learned=conftest.slow)
-        """,
-        test_b="""
-        import time
-
-        import pytest
-
-        @pytest.mark.parametrize("number", range(40))
-        def test_quick(number):
-            time.sleep(0.03)
-        """,
-    )
-    # Tests end more often than a worker says how far it is.
-    text = on_terminal("-n", "2", more=SLOW, seconds=60)
-    assert len(re.findall(r"\x1b7  gw\d learned", text)) > 3
-    assert not re.search(r"\x1b8(?!\x1b7|\x1b\[K)", text), "wiped before anybody else prints"
 
 
 LOST_ALL = "MODEL BOTTLENECK: the model solves 0 of 20 starts, the true dynamics all 20"

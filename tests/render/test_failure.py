@@ -1,6 +1,5 @@
 """Failure section, summary and progress, on results that a run seldom gives."""
 
-import threading
 from dataclasses import replace
 
 import pytest
@@ -19,10 +18,9 @@ from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.forecast import resolve_hint, settling
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
-from pytest_cpg.render import live, progress
+from pytest_cpg.render import progress
 from pytest_cpg.render.line import forecast_table
-from pytest_cpg.render.live import LiveText, WorkersLine
-from pytest_cpg.render.progress import LiveLine, SentLine, Watch
+from pytest_cpg.render.progress import LiveLine, LogLines, Watch
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.summary import summary_lines
 from pytest_cpg.render.words import reasons, rerun_command
@@ -318,7 +316,7 @@ def test_judgements_survive_the_way_from_a_worker():
 def test_the_live_line_says_where_an_arm_is_and_stays_within_the_line(monkeypatch):
     written, at = [], {"now": 0.0, "room": 55}
     monkeypatch.setattr(progress.time, "monotonic", lambda: at["now"])
-    line = LiveLine(LiveText(written.append, lambda: at["room"]))
+    line = LiveLine(written.append, lambda: at["room"])
     for at["now"], done in ((0.0, 0), (1.0, 10), (2.0, 85)):
         line("learned", Stage(done, 200, "step", 17, 50))
     assert written[-1] == "\x1b7  learned   ████▎      step 85/200, 17 solved, 2 s\x1b[K\x1b8"
@@ -346,31 +344,10 @@ def test_a_measurement_goes_on_where_nobody_takes_what_it_says():
         raise OSError("cannot send to <Channel id=5 closed>")
 
     noted = []
-    watch = Watch(noted.append, SentLine(refuse))
-    watch("learned", 85, 200, "step", 17, 50)
+    watch = Watch(noted.append, LogLines(refuse))
+    watch("learned", 200, 200, "step", 17, 50)
     watch.clear()
-    assert noted == ["learned, step 85/200, 17 solved"]
-
-
-def test_the_line_of_workers_keeps_out_of_what_is_printed_and_forgets_who_is_done(monkeypatch):
-    written, at = [], {"now": 1.0}
-    monkeypatch.setattr(live.time, "monotonic", lambda: at["now"])
-    line = WorkersLine(LiveText(written.append, lambda: 80))
-    line.take("gw0", ("learned 17/50 solved", 4.0, "4 s"))
-    assert written[-1] == "\x1b7  gw0 learned 17/50 solved (4 s)\x1b[K\x1b8"
-    at["now"] = 2.0
-    with line.wiped():
-        assert written[-1] == "\x1b[K"
-        told = threading.Thread(target=line.take, args=("gw1", ("oracle 41/50", 0.0, "")))
-        told.start()
-        told.join()
-        assert len(written) == 2, "somebody prints"
-    at["now"] = 3.0
-    line.take("gw0", ("learned 18/50", 3.0, "3 s"))
-    assert written[-1] == "\x1b7  gw0 learned 18/50 (3 s), gw1 oracle 41/50\x1b[K\x1b8"
-    for at["now"], worker in ((4.0, "gw0"), (5.0, "gw1")):
-        line.take(worker, None)
-    assert written[-2:] == ["\x1b7  gw1 oracle 41/50\x1b[K\x1b8", "\x1b[K"]
+    assert noted == ["learned, step 200/200, 17 solved"]
 
 
 def test_a_plan_fits_the_terminal_whatever_the_names_are():
