@@ -19,7 +19,7 @@ from pytest_cpg.gates.kind import Alarm
 from pytest_cpg.gates.parts import Alarms, Options, Together, WithoutEffect
 from pytest_cpg.report.ledger import CANNOT_FAIL, Ledger
 from pytest_cpg.report.session import Comparison, Session
-from pytest_cpg.stats.families import holm
+from pytest_cpg.stats.verdicts import holm
 
 _SILENT = "no xdist worker said which gates there are before it ended: none is accounted for"
 _PASSED_OUT = (

@@ -7,24 +7,21 @@ Pure functions: no input, output, clock or model. ``level`` is the coverage of a
 from __future__ import annotations
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_interval
-from pytest_cpg.stats.bootstrap import sampled_differences, sampled_metrics
-from pytest_cpg.stats.graded_answers import GradedAnswers, OperatingPoints, SelectiveRisk, aurc
-from pytest_cpg.stats.intervals import Interval
-from pytest_cpg.stats.risk_coverage import (
+from pytest_cpg.stats.bootstrap import risk_intervals, sampled_differences, sampled_metrics
+from pytest_cpg.stats.graded_answers import (
     ANSWER_METRICS,
     AnswerMetrics,
-    Reliability,
-    ReliabilityBin,
+    GradedAnswers,
+    OperatingPoints,
     RiskCoverage,
+    SelectiveRisk,
     answer_metrics,
-    metrics_by,
-    reliability,
+    aurc,
     risk_coverage,
-    risk_intervals,
 )
+from pytest_cpg.stats.intervals import Interval, wilson_interval
 from pytest_cpg.stats.sampled import Sampled
 from pytest_cpg.stats.verdicts import Verdict, judge_gap
-from pytest_cpg.stats.wilson import wilson_interval
 
 __all__ = [
     "ANSWER_METRICS",
@@ -32,8 +29,6 @@ __all__ = [
     "GradedAnswers",
     "Interval",
     "OperatingPoints",
-    "Reliability",
-    "ReliabilityBin",
     "RiskCoverage",
     "Sampled",
     "SelectiveRisk",
@@ -42,8 +37,6 @@ __all__ = [
     "answer_metrics",
     "aurc",
     "judge_gap",
-    "metrics_by",
-    "reliability",
     "risk_coverage",
     "risk_intervals",
     "sampled_differences",

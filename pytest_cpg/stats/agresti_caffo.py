@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_cpg.stats.counts import check_arm, check_margin, smallest, smallest_up_to
 from pytest_cpg.stats.intervals import (
     Interval,
     as_floats,
+    check_arm,
+    check_margin,
     critical_value,
     exceeds,
+    smallest,
+    smallest_up_to,
     upper_tail,
     wald_bounds,
 )

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from pytest_cpg.stats.counts import check_count
-from pytest_cpg.stats.graded_answers import DEFAULT_POINTS, GradedAnswers, OperatingPoints
-from pytest_cpg.stats.risk_coverage import measured
+from pytest_cpg.stats.graded_answers import (
+    DEFAULT_POINTS,
+    SAME_CONFIDENCE,
+    GradedAnswers,
+    OperatingPoints,
+    measured,
+)
+from pytest_cpg.stats.intervals import Interval, check_count
 from pytest_cpg.stats.sampled import FEWEST_RESAMPLES, Adjusted, Percentile, Sampled, Scaled, Share
 
 # Resamples that are measured together: their counts fit into a cache.
@@ -191,6 +196,36 @@ def _inflation(answers: GradedAnswers) -> float:
 def _alike(answers: GradedAnswers) -> float:
     """Return how many answers there are if those of a group count as one (Kish 1965)."""
     return float(len(answers) ** 2 / (np.bincount(answers.groups) ** 2).sum())
+
+
+def risk_intervals(
+    answers: GradedAnswers, least: ArrayLike, *, level: float = 0.95
+) -> list[Interval]:
+    """Return what share of the answers that are at least so sure is wrong, for each threshold [T].
+
+    Wilson's interval, at as many answers as vary as much when they do not come in groups; each
+    interval is for itself. Raises ValueError for a threshold that lets no answer in.
+    """
+    counts = np.zeros((2, len(np.unique(answers.groups)), np.size(least)))
+    admitted = answers.confidences[:, None] >= np.asarray(least, dtype=np.float64) - SAME_CONFIDENCE
+    if not admitted.any(axis=0).all():
+        raise ValueError(f"need thresholds up to {answers.confidences.max()}, got {least!r}")
+    np.add.at(counts[0], answers.groups, admitted)
+    np.add.at(counts[1], answers.groups, admitted & answers.wrong[:, None])
+    (held, wrong), many = counts, (counts[0] > 0).sum(axis=0)
+    total, lost = held.sum(axis=0), wrong.sum(axis=0)
+    # Variance of a ratio of sums over groups (Cochran 1977, section 6.3), times the fourth power of
+    # the total: of whole numbers, so that groups that are all alike have none.
+    spread = ((wrong * total - lost * held) ** 2).sum(axis=0) * many / np.maximum(many - 1, 1)
+    size = many.astype(np.float64)
+    varies = (spread > 0) & (many < total)
+    np.divide(lost * (total - lost) * total**2, spread, out=size, where=varies)
+    return [
+        Share(estimate=estimate, size=most).interval(level)
+        for estimate, most in zip(
+            (lost / total).tolist(), np.minimum(size, total).tolist(), strict=True
+        )
+    ]
 
 
 def _difference(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -274,3 +274,109 @@ def aurc(confidences: ArrayLike, failures: ArrayLike) -> SelectiveRisk:
         episodes=len(answers),
         method="AURC, ties averaged",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerMetrics:
+    """How often answers are wrong, and whether their confidences tell which.
+
+    docs/statistics.md has the definitions, and what a constant and a random confidence score.
+
+    Attributes
+    ----------
+    loss : float
+        Share of wrong answers.
+    aurc : float
+        Mean risk over all numbers of answers, ties in random order.
+    excess : float or None
+        ``aurc`` between that of the ideal order, 0, and of a constant confidence, 1. None where
+        all answers are right, or all wrong.
+    aurcc : float
+        Area under the curve of risk over coverage, straight from (0, 0) and between thresholds. A
+        constant confidence has ``loss / 2``.
+    rpp : float
+        Share of ordered pairs of answers whose wrong answer has the higher confidence.
+    cr : float
+        Coverage resolution, CR_K: share of K equal bins that hold a coverage.
+    auroc : float or None
+        Chance that a right answer has a higher confidence than a wrong one, ties one half.
+    risk_at_coverage : float
+        Share of wrong ones among the surest answers, ties in random order.
+    coverage_at_risk : float
+        Largest coverage of a threshold whose risk is accepted; 0 where there is none.
+    regret : float
+        Stakes of wrong answers, summed and divided by the number of all: in units of return.
+    """
+
+    loss: float
+    aurc: float
+    excess: float | None
+    aurcc: float
+    rpp: float
+    cr: float
+    auroc: float | None
+    risk_at_coverage: float
+    coverage_at_risk: float
+    regret: float
+
+
+ANSWER_METRICS = tuple(field.name for field in fields(AnswerMetrics))
+"""Names of the metrics."""
+
+
+def answer_metrics(
+    answers: GradedAnswers, *, points: OperatingPoints = DEFAULT_POINTS
+) -> AnswerMetrics:
+    """Return all metrics of some answers.
+
+    >>> right_first = GradedAnswers(
+    ...     wrong=[False, False, True, True], confidences=[0.9, 0.8, 0.2, 0.1]
+    ... )
+    >>> metrics = answer_metrics(right_first)
+    >>> round(metrics.aurcc, 5), metrics.rpp, metrics.cr, metrics.loss, metrics.excess
+    (0.14583, 0.0, 0.5, 0.5, 0.0)
+    """
+    values = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
+    numbers: dict[str, Any] = {name: float(value[0]) for name, value in values.items()}
+    undefined = {name: None for name, number in numbers.items() if math.isnan(number)}
+    return AnswerMetrics(**(numbers | undefined))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskCoverage:
+    """Curve of risk over coverage: a point for the origin and for each threshold, surest first.
+
+    A threshold is the least confidence that counts, of each point but the first.
+    """
+
+    coverages: tuple[float, ...]
+    risks: tuple[float, ...]
+    thresholds: tuple[float, ...]
+
+
+def risk_coverage(answers: GradedAnswers) -> RiskCoverage:
+    """Return the curve whose area is ``aurcc``."""
+    level = levels(answers.confidences)
+    counted = np.bincount(level).cumsum()
+    lost = np.bincount(level, weights=answers.wrong).cumsum()
+    least = np.full(len(counted), np.inf)
+    np.minimum.at(least, level, answers.confidences)
+    return RiskCoverage(
+        coverages=(0.0, *(counted / len(answers)).tolist()),
+        risks=(0.0, *(lost / counted).tolist()),
+        thresholds=tuple(least.tolist()),
+    )
+
+
+def measured(
+    answers: GradedAnswers, times: NDArray[np.int64], *, points: OperatingPoints = DEFAULT_POINTS
+) -> dict[str, NDArray[np.float64]]:
+    """Return each metric [R] of answers that are counted ``times`` [R, N]; NaN where undefined."""
+    level = levels(answers.confidences)
+    order = np.argsort(level, kind="stable")
+    starts = np.flatnonzero(np.diff(level[order], prepend=-1))
+    counted = times[:, order]
+    lost = counted * answers.wrong[order]
+    curve = Curves(np.add.reduceat(counted, starts, axis=1), np.add.reduceat(lost, starts, axis=1))
+    regret = lost @ answers.stakes[order] / curve.total
+    return {**curve.metrics(points), "regret": regret}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_cpg.stats.counts import check_count, real_or_nan
+from pytest_cpg.stats.intervals import check_count, real_or_nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,15 @@ from functools import cache
 from typing import Any
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_bounds, agresti_caffo_power
-from pytest_cpg.stats.counts import check_arm, check_count, check_fraction, real_or_nan, smallest
-from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.methods import paired_method
+from pytest_cpg.stats.intervals import (
+    check_arm,
+    check_count,
+    check_fraction,
+    critical_value,
+    real_or_nan,
+    smallest,
+)
+from pytest_cpg.stats.paired import paired_method
 from pytest_cpg.stats.pairing import pair_rates
 
 # Detectable gaps are rounded up to this part of 1.

@@ -9,8 +9,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_cpg.stats.counts import check_fraction
-from pytest_cpg.stats.intervals import Interval, critical_value, student_critical_value, upper_tail
+from pytest_cpg.stats.intervals import (
+    Interval,
+    check_fraction,
+    critical_value,
+    student_critical_value,
+    upper_tail,
+)
 
 FEWEST_RESAMPLES = 100
 """Percentiles of fewer say too little of an interval's ends."""

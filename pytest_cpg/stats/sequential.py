@@ -11,12 +11,16 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_cpg.stats.bonett_price import BONETT_PRICE
-from pytest_cpg.stats.counts import check_count, check_margin, real_or_nan, smallest_from
-from pytest_cpg.stats.intervals import Interval, critical_value
-from pytest_cpg.stats.paired import PairedMethod
+from pytest_cpg.stats.intervals import (
+    Interval,
+    check_count,
+    check_margin,
+    critical_value,
+    real_or_nan,
+    smallest_from,
+)
+from pytest_cpg.stats.paired import BONETT_PRICE, TANGO, PairedMethod
 from pytest_cpg.stats.pairing import Pairs, shares_of_disagreement
-from pytest_cpg.stats.tango import TANGO
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]

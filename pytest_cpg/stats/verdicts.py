@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from fractions import Fraction
+from itertools import takewhile
 from typing import NamedTuple
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_interval
-from pytest_cpg.stats.counts import check_arm, check_margin, real_or_nan
-from pytest_cpg.stats.intervals import Interval
-from pytest_cpg.stats.wilson import wilson_interval
+from pytest_cpg.stats.intervals import (
+    Interval,
+    check_arm,
+    check_count,
+    check_fraction,
+    check_margin,
+    real_or_nan,
+    wilson_interval,
+)
 
 # Below this many episodes per arm no two rates may be called alike: the rule of the paper that
 # introduced the Counterfactual Planning Gap (v0.15, the five-branch verdict).
@@ -206,3 +214,32 @@ def _near(
         weak = f" (weak: a drop of {possible:.2f} is possible)" if possible >= 2 * edge else ""
         return Weighed(Verdict.MODEL_AS_GOOD_AS_ORACLE, f"raw rates near 1{weak}", bool(weak))
     return Weighed(Verdict.INCONCLUSIVE, "the interval, which contains 0")
+
+
+def holm(p_values: Mapping[str, float], *, alpha: float, family_size: int) -> tuple[str, ...]:
+    """Return the gates whose null hypothesis Holm's procedure rejects, smallest p-value first.
+
+    The chance to reject any true one is at most ``alpha``, however the gates depend on each other
+    (Holm, Scandinavian Journal of Statistics 6:65-70, 1979), if the p-values are right in their
+    far tails (docs/statistics.md). Gates that were not observed count as not rejected: observing
+    them can only add rejections.
+
+    >>> holm({"walker": 0.011, "hopper": 0.004, "reacher": 0.4}, alpha=0.025, family_size=3)
+    ('hopper', 'walker')
+    """
+    most = check_fraction("an alpha", alpha, such_as=0.025)
+    for name, p in p_values.items():
+        if not 0 <= real_or_nan(p) <= 1:
+            raise ValueError(f"need a p-value from 0 to 1 for {name!r}, got {p!r}")
+    size = check_count("family_size", family_size, least=1)
+    if size < len(p_values):
+        raise ValueError(
+            f"need a family_size of at least the {len(p_values)} gates observed, got {size}"
+        )
+    names = sorted(p_values, key=lambda name: float(p_values[name]))
+    # A step is only taken when all before it were.
+    taken = takewhile(
+        lambda step: min(1.0, (size - step) * float(p_values[names[step]])) <= most,
+        range(len(names)),
+    )
+    return tuple(names[step] for step in taken)

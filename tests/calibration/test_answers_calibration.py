@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from pytest_cpg.stats.bootstrap import sampled_differences, sampled_metrics
-from pytest_cpg.stats.graded_answers import GradedAnswers
-from pytest_cpg.stats.risk_coverage import ANSWER_METRICS, answer_metrics, risk_intervals
+from pytest_cpg.stats.bootstrap import risk_intervals, sampled_differences, sampled_metrics
+from pytest_cpg.stats.graded_answers import (
+    ANSWER_METRICS,
+    GradedAnswers,
+    answer_metrics,
+)
 
 pytestmark = pytest.mark.slow
 

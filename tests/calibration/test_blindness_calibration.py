@@ -7,9 +7,9 @@ import pytest
 
 from pytest_cpg.stats import Verdict, agresti_caffo_interval
 from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.paired import TANGO, margin_interval
 from pytest_cpg.stats.pairing import Pairs, multinomial_chance
 from pytest_cpg.stats.power import gap_power
-from pytest_cpg.stats.tango import TANGO, margin_interval
 from pytest_cpg.stats.verdicts import weigh_gap
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import agresti_caffo_interval
-from pytest_cpg.stats.clusters import cluster_interval
+from pytest_cpg.stats.rankings import cluster_interval
 
 pytestmark = pytest.mark.slow
 

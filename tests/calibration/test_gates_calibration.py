@@ -9,9 +9,9 @@ from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.stopping import gap_p_value_of
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.families import holm
 from pytest_cpg.stats.power import gap_power
 from pytest_cpg.stats.sequential import operating_characteristics, wang_tsiatis_boundary
+from pytest_cpg.stats.verdicts import holm
 from pytest_cpg.world_models import OracleDynamics
 
 pytestmark = pytest.mark.slow

@@ -7,11 +7,9 @@ import pytest
 
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_above, agresti_caffo_interval
-from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.methods import PAIRED_METHODS
-from pytest_cpg.stats.paired import exact_mcnemar_p_value
+from pytest_cpg.stats.intervals import critical_value, highest_rate, wilson_interval
+from pytest_cpg.stats.paired import PAIRED_METHODS, exact_mcnemar_p_value
 from pytest_cpg.stats.verdicts import weigh_gap
-from pytest_cpg.stats.wilson import highest_rate, wilson_interval
 
 pytestmark = pytest.mark.slow
 

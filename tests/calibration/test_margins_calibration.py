@@ -7,8 +7,7 @@ import pytest
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_above
 from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.methods import PAIRED_METHODS
-from pytest_cpg.stats.tango import TANGO, margin_level
+from pytest_cpg.stats.paired import PAIRED_METHODS, TANGO, margin_level
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import agresti_caffo_interval
-from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.paired import PAIRED_METHODS
 from pytest_cpg.stats.pairing import Pairs
 
 pytestmark = pytest.mark.slow

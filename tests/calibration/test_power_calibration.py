@@ -5,7 +5,7 @@ import pytest
 
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_above
 from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
+from pytest_cpg.stats.paired import METHODS, PAIRED_METHODS
 from pytest_cpg.stats.pairing import (
     Pairs,
     joint_chance,

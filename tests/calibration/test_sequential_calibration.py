@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import agresti_caffo_interval, sequential
-from pytest_cpg.stats.bonett_price import BONETT_PRICE
+from pytest_cpg.stats.paired import BONETT_PRICE, TANGO
 from pytest_cpg.stats.pairing import pair_rates
 from pytest_cpg.stats.power import gap_power
 from pytest_cpg.stats.sequential import look_sizes, operating_characteristics, wang_tsiatis_boundary
-from pytest_cpg.stats.tango import TANGO
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pytest_cpg import Verdict
 from pytest_cpg.gates.planning_gap.ruling import differences, judge_recipe
 from pytest_cpg.report.ledger import Entry, Ledger
 from pytest_cpg.report.together import together
-from pytest_cpg.stats.clusters import cluster_interval
+from pytest_cpg.stats.rankings import cluster_interval
 
 SOLVED = first(20, 20)
 

@@ -6,7 +6,7 @@ import pytest
 from sessions import flat
 from ways import mostly_alone
 
-from pytest_cpg.stats.methods import METHODS
+from pytest_cpg.stats.paired import METHODS
 
 GATE = """
 @pytest.mark.cpg(task="track", model={model!r}{more})

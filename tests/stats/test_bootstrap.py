@@ -8,10 +8,9 @@ from pytest_cpg.stats.bootstrap import (
     sampled_differences,
     sampled_metrics,
 )
-from pytest_cpg.stats.graded_answers import GradedAnswers
-from pytest_cpg.stats.risk_coverage import ANSWER_METRICS, answer_metrics
+from pytest_cpg.stats.graded_answers import ANSWER_METRICS, GradedAnswers, answer_metrics
+from pytest_cpg.stats.intervals import wilson_interval
 from pytest_cpg.stats.sampled import Share
-from pytest_cpg.stats.wilson import wilson_interval
 
 RESAMPLES = 150
 

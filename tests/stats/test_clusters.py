@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import agresti_caffo_interval, judge_gap
-from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
+from pytest_cpg.stats.rankings import cluster_interval, cluster_return_interval
 
 # Successes of three checkpoints of one recipe, and of their oracle arms.
 ORACLE = [(6, 10), (4, 10), (4, 10)]

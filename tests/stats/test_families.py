@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.families import holm
+from pytest_cpg.stats.verdicts import holm
 
 chances = st.floats(0, 1)
 alphas = st.floats(1e-6, 0.5)

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from pytest_cpg.stats import agresti_caffo_interval
 from pytest_cpg.stats.agresti_caffo import episodes_to_settle
-from pytest_cpg.stats.bonett_price import BONETT_PRICE
 from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.methods import PAIRED_METHODS
-from pytest_cpg.stats.paired import exact_mcnemar_p_value, fewest_significant_losses
+from pytest_cpg.stats.paired import (
+    BONETT_PRICE,
+    PAIRED_METHODS,
+    exact_mcnemar_p_value,
+    fewest_significant_losses,
+)
 from pytest_cpg.stats.pairing import Pairs
 
 NAMES = ("both", "oracle_only", "learned_only", "neither")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import Verdict, agresti_caffo_interval, judge_gap
-from pytest_cpg.stats.methods import METHODS, PAIRED_METHODS
+from pytest_cpg.stats.paired import METHODS, PAIRED_METHODS
 from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.power import (
     detectable_gap,

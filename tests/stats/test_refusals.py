@@ -15,19 +15,25 @@ from pytest_cpg.stats import (
     sequential,
 )
 from pytest_cpg.stats import agresti_caffo as ac
-from pytest_cpg.stats.bonett_price import BONETT_PRICE
-from pytest_cpg.stats.clusters import cluster_interval, cluster_return_interval
-from pytest_cpg.stats.families import holm
 from pytest_cpg.stats.graded_answers import aurc
-from pytest_cpg.stats.intervals import Interval, student_critical_value
-from pytest_cpg.stats.paired import exact_mcnemar_p_value
+from pytest_cpg.stats.intervals import (
+    Interval,
+    highest_rate,
+    student_critical_value,
+    wilson_interval,
+)
+from pytest_cpg.stats.paired import BONETT_PRICE, TANGO, exact_mcnemar_p_value, margin_level
 from pytest_cpg.stats.pairing import Pairs, pair_rates
-from pytest_cpg.stats.rankings import kendall_interval, rank_models, spearman_interval
+from pytest_cpg.stats.rankings import (
+    cluster_interval,
+    cluster_return_interval,
+    kendall_interval,
+    rank_models,
+    spearman_interval,
+)
 from pytest_cpg.stats.returns import fieller_interval, fieller_return_interval, paired_mean_interval
 from pytest_cpg.stats.sampled import Adjusted, Percentile, Scaled, Share
-from pytest_cpg.stats.tango import TANGO, margin_level
-from pytest_cpg.stats.verdicts import weigh_gap, weigh_returns
-from pytest_cpg.stats.wilson import highest_rate, wilson_interval
+from pytest_cpg.stats.verdicts import holm, weigh_gap, weigh_returns
 
 PAIRS = Pairs(both=5, oracle_only=5, learned_only=5, neither=5)
 GAP = Interval(estimate=0.5, low=0.0, high=1.0, level=0.95, method="any")

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.graded_answers import GradedAnswers, OperatingPoints, aurc
-from pytest_cpg.stats.risk_coverage import (
+from pytest_cpg.stats.bootstrap import risk_intervals
+from pytest_cpg.stats.graded_answers import (
     ANSWER_METRICS,
+    GradedAnswers,
+    OperatingPoints,
     answer_metrics,
-    metrics_by,
-    reliability,
+    aurc,
     risk_coverage,
-    risk_intervals,
 )
-from pytest_cpg.stats.wilson import wilson_interval
+from pytest_cpg.stats.intervals import wilson_interval
 
 # Confidences closer than this are equal, by the definition.
 SAME = 1e-9
@@ -152,18 +152,6 @@ def test_one_pair_in_disorder_among_thousands_is_no_ideal_order():
     assert found.auroc == pytest.approx(1 - 1 / (40 * 3960), abs=1e-12)
 
 
-def test_metrics_by_horizon_are_those_of_its_answers():
-    horizons = np.array([10, 20, 10, 20, 50])
-    answers = GradedAnswers(
-        wrong=[True, False, False, True, True], confidences=[0.1, 0.2, 0.3, 0.4, 0.5]
-    )
-    found = metrics_by(answers, horizons)
-    assert list(found) == [10, 20, 50]
-    assert found[10] == answer_metrics(answers.take([0, 2]))
-    assert found[50].auroc is None
-    assert found[50].loss == 1
-
-
 def test_metrics_are_plain_numbers_and_arguments_stay_untouched():
     wrong, confidences = np.array([True, False]), np.array([0.2, 0.9])
     answers = GradedAnswers(wrong=wrong, confidences=confidences)
@@ -227,91 +215,6 @@ def test_a_threshold_that_lets_no_answer_in_is_refused():
     answers = GradedAnswers(wrong=[True, False], confidences=[0.2, 0.6])
     with pytest.raises(ValueError, match=r"need thresholds up to 0\.6, got \[0\.2, 0\.7\]"):
         risk_intervals(answers, [0.2, 0.7])
-
-
-def table(n=300, *, levels=None, power=1.0, seed=0):
-    """Return answers whose chance to be right is a power of their confidence."""
-    rng = np.random.default_rng(seed)
-    confidences = rng.random(n)
-    if levels:
-        confidences = np.round(confidences * levels) / levels
-    return GradedAnswers(
-        wrong=rng.random(n) > confidences**power, confidences=confidences, groups=np.arange(n)
-    )
-
-
-def error_by_loop(confidences, right):
-    total = 0.0
-    for k in range(10):
-        held = [i for i, c in enumerate(confidences) if min(int(c * 10 + 1e-9), 9) == k]
-        if held:
-            gap = np.mean([confidences[i] for i in held]) - np.mean([right[i] for i in held])
-            total += len(held) / len(right) * abs(gap)
-    return total
-
-
-def isotonic_by_loop(x, y, asked):
-    """Return the isotonic fit, by its formula of largest and smallest means, at other places."""
-    at = np.unique(x)
-    fit = [
-        max(
-            min(
-                np.mean([yi for xi, yi in zip(x, y, strict=True) if at[a] <= xi <= at[b]])
-                for b in range(i, len(at))
-            )
-            for a in range(i + 1)
-        )
-        for i in range(len(at))
-    ]
-    return np.interp(asked, at, fit)
-
-
-@pytest.mark.parametrize("levels", [4, 9])
-def test_both_errors_agree_with_loops_over_folds_bins_and_means(levels):
-    answers = table(60, levels=levels, power=3)
-    right = ~answers.wrong
-    found = reliability(answers)
-    assert found.ece == pytest.approx(error_by_loop(answers.confidences, right), abs=1e-12)
-    chances = np.empty(60)
-    for fold in range(5):
-        held = answers.groups % 5 == fold
-        chances[held] = isotonic_by_loop(
-            answers.confidences[~held], right[~held], answers.confidences[held]
-        )
-    assert found.calibrated_ece == pytest.approx(error_by_loop(chances, right), abs=1e-12)
-
-
-def test_confidences_that_are_chances_need_no_calibration_and_others_get_it():
-    chances, squeezed = reliability(table(4000)), reliability(table(4000, power=4))
-    assert chances.ece < 0.04
-    assert squeezed.ece > 0.25
-    assert squeezed.calibrated_ece < 0.04
-
-
-def test_bins_hold_all_answers_least_sure_first():
-    answers = table(200)
-    bins = reliability(answers).bins
-    assert sum(one.answers for one in bins) == 200
-    assert [one.confidence for one in bins] == sorted(one.confidence for one in bins)
-    right = sum(one.answers * one.right for one in bins)
-    assert right == pytest.approx((~answers.wrong).sum())
-
-
-def test_groups_are_never_calibrated_on_themselves():
-    # Of each group all are right or all wrong, at one confidence of its own.
-    groups = np.repeat(np.arange(40), 10)
-    wrong = np.random.default_rng(0).random(40)[groups] < 0.5
-    confidences = np.arange(40)[groups] / 40
-    apart = GradedAnswers(wrong=wrong, confidences=confidences)
-    together = GradedAnswers(wrong=wrong, confidences=confidences, groups=groups)
-    assert reliability(together).calibrated_ece > reliability(apart).calibrated_ece + 0.05
-
-
-def test_what_is_no_chance_and_a_single_group_are_refused():
-    with pytest.raises(ValueError, match=r"need confidences in \[0, 1\] as chances, got 1.5"):
-        reliability(GradedAnswers(wrong=[True, False], confidences=[0.5, 1.5]))
-    with pytest.raises(ValueError, match="need two groups or more to calibrate on others, got 1"):
-        reliability(GradedAnswers(wrong=[True, False], confidences=[0.5, 1], groups=[3, 3]))
 
 
 fifty = settings(max_examples=50)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pytest_cpg.stats.intervals import wilson_interval
 from pytest_cpg.stats.sampled import Adjusted, Percentile, Scaled, Share
-from pytest_cpg.stats.wilson import wilson_interval
 
 RESAMPLES = np.random.default_rng(0).normal(0.4, 0.1, 999)
 KINDS = {

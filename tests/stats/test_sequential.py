@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import sequential
-from pytest_cpg.stats.bonett_price import BONETT_PRICE
+from pytest_cpg.stats.paired import BONETT_PRICE, TANGO
 from pytest_cpg.stats.pairing import Pairs, shares_of_disagreement
 from pytest_cpg.stats.sequential import (
     Boundary,
@@ -23,7 +23,6 @@ from pytest_cpg.stats.sequential import (
     wang_tsiatis_boundary,
     weighted_paths,
 )
-from pytest_cpg.stats.tango import TANGO
 
 
 def table(wins, losses, pairs):

@@ -8,9 +8,14 @@ from hypothesis import strategies as st
 
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.paired import fewest_wins
+from pytest_cpg.stats.paired import (
+    TANGO,
+    exact_tango_p_value,
+    fewest_wins,
+    margin_interval,
+    margin_level,
+)
 from pytest_cpg.stats.pairing import Pairs
-from pytest_cpg.stats.tango import TANGO, exact_tango_p_value, margin_interval, margin_level
 
 NAMES = ("both", "oracle_only", "learned_only", "neither")
 

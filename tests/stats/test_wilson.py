@@ -7,8 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cpg.stats.intervals import student_critical_value
-from pytest_cpg.stats.wilson import highest_rate, wilson_episodes_above, wilson_interval
+from pytest_cpg.stats.intervals import (
+    highest_rate,
+    student_critical_value,
+    wilson_episodes_above,
+    wilson_interval,
+)
 
 levels = st.floats(0.5, 0.999)
 

@@ -3,8 +3,7 @@
 import numpy as np
 
 from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES, compared
-from pytest_cpg.stats.graded_answers import GradedAnswers
-from pytest_cpg.stats.risk_coverage import answer_metrics, risk_coverage
+from pytest_cpg.stats.graded_answers import GradedAnswers, answer_metrics, risk_coverage
 
 METRICS = ("loss", "auroc", "aurcc", "rpp", "cr", "excess", "coverage_at_risk", "regret")
 BY_HORIZON = ("loss", "auroc", "aurcc")

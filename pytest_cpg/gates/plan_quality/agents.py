@@ -20,7 +20,7 @@ from pytest_cpg.gates.plan_quality.simulator import (
     check_environment,
 )
 from pytest_cpg.stats import Interval
-from pytest_cpg.stats.counts import check_count
+from pytest_cpg.stats.intervals import check_count
 from pytest_cpg.stats.returns import fieller_interval
 
 # Of a stochastic environment: at first, and at most.

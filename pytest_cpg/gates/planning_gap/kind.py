@@ -57,7 +57,7 @@ from pytest_cpg.gates.planning_gap.stopping import (
 )
 from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.methods import METHODS
+from pytest_cpg.stats.paired import METHODS
 from pytest_cpg.world_models import AA_MODEL, weights_digest
 
 _SMOKE_EPISODES = 2

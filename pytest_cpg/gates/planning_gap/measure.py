@@ -38,7 +38,7 @@ from pytest_cpg.gates.planning_gap.stopping import (
 from pytest_cpg.machine.processors import kernels, processor_name
 from pytest_cpg.planners import rollout_steps_per_plan
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.paired import PAIRED_METHODS
 from pytest_cpg.stats.sequential import paired_statistic
 from pytest_cpg.stats.verdicts import Weighed
 from pytest_cpg.world_models import (

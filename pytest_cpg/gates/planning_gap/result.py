@@ -15,9 +15,9 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.gates.planning_gap.cause import Diagnosis
 from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval
+from pytest_cpg.stats.intervals import highest_rate
 from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.returns import fieller_return_interval, mean_interval, paired_mean_interval
-from pytest_cpg.stats.wilson import highest_rate
 
 SCHEMA = 2
 

@@ -22,7 +22,12 @@ from pytest_cpg.gates.planning_gap.result import (
 )
 from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval
 from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value, smallest_decisive_episodes
-from pytest_cpg.stats.methods import PAIRED_METHODS
+from pytest_cpg.stats.paired import (
+    PAIRED_METHODS,
+    exact_tango_p_value,
+    margin_interval,
+    margin_level,
+)
 from pytest_cpg.stats.returns import paired_mean_p_value
 from pytest_cpg.stats.sequential import (
     Boundary,
@@ -33,7 +38,6 @@ from pytest_cpg.stats.sequential import (
     repeated_interval,
     wang_tsiatis_boundary,
 )
-from pytest_cpg.stats.tango import exact_tango_p_value, margin_interval, margin_level
 from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 
 StopMode: TypeAlias = Literal["fixed", "sequential"]

@@ -25,7 +25,7 @@ from pytest_cpg.gates.policy_comparison.simulators import (
     true_returns,
 )
 from pytest_cpg.planners.policies import check_repeats, checked_actions
-from pytest_cpg.stats.counts import check_count
+from pytest_cpg.stats.intervals import check_count
 
 HORIZONS = (10, 20, 30, 40, 50)
 """Those of the published queries."""

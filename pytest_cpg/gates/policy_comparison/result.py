@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from pytest_cpg.stats import (
     GradedAnswers,
     Interval,
     OperatingPoints,
-    Reliability,
     answer_metrics,
-    metrics_by,
-    reliability,
     sampled_differences,
     sampled_metrics,
 )
@@ -79,7 +76,11 @@ class Grades:
     beyond: int
     p_values: Mapping[str, float]
     by_horizon: tuple[HorizonGrades, ...]
-    reliability: Reliability
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Leave out the errors of calibration that earlier reports have."""
+        return {name: value for name, value in values.items() if name != "reliability"}
 
 
 def grade(
@@ -118,17 +119,18 @@ def grade(
         p_values["auroc"] = sampled["auroc"].p_below(criteria.min_auroc)
     if criteria.max_loss is not None:
         p_values["max_loss"] = sampled["loss"].p_above(criteria.max_loss)
+    by_horizon = []
+    for horizon in np.unique(horizons).tolist():
+        part = answers.take(horizons == horizon)
+        metrics = answer_metrics(part, points=points)
+        by_horizon.append(HorizonGrades(horizon=horizon, queries=len(part), metrics=metrics))
     return Grades(
         metrics=answer_metrics(answers, points=points),
         intervals={name: one.interval(level) for name, one in sampled.items()},
         behind=behind.interval(level),
         beyond=min(int((one & ~answers.wrong).sum()) for one in trivial),
         p_values=p_values,
-        by_horizon=tuple(
-            HorizonGrades(horizon=horizon, queries=int((horizons == horizon).sum()), metrics=one)
-            for horizon, one in metrics_by(answers, horizons, points=points).items()
-        ),
-        reliability=reliability(answers),
+        by_horizon=tuple(by_horizon),
     )
 
 
