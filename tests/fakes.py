@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pytest_cpg.episodes.arm import Arm, Latency, StoredArm, start_digests
+from pytest_cpg.episodes.arm import Arm, Latency, start_digests
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates import GATES
@@ -106,13 +106,10 @@ def result_of(
 
 def stored_of(episodes, *, first=0, confidences=None, name="oracle", rng=0):
     rng = np.random.default_rng(rng)
-    done = replace(
+    return replace(
         arm(name, rng.integers(2, size=episodes), returns=rng.normal(size=episodes)),
         indices=np.arange(first, first + episodes),
         confidences=confidences,
-    )
-    return StoredArm(
-        arm=done,
         plans=rng.integers(1, 9, size=episodes),
         model_steps=rng.integers(0, 10**6, size=episodes),
         starts=start_digests(rng.normal(size=(episodes, 3))),

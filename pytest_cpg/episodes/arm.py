@@ -32,6 +32,8 @@ class Latency(NamedTuple):
         return cls(float(np.median(milliseconds)), float(np.percentile(milliseconds, 95)))
 
 
+# What a run counts beside the outcomes of each episode.
+COUNTS = ("plans", "model_steps", "starts")
 # Successes first: their number is what the others are held to.
 _PER_EPISODE = {
     "successes": np.bool_,
@@ -41,6 +43,7 @@ _PER_EPISODE = {
     "confidences": np.float64,
     "perturbed": np.bool_,
 }
+_COLUMNS = _PER_EPISODE | dict.fromkeys(COUNTS, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,8 +69,10 @@ class Arm:
     perturbed : array [N], bool, or None
         Whether the perturbation took effect before each episode had succeeded; None without one.
     actions : tuple of array [T, A]
-        What was executed in each episode, in the simulator's own units. Empty where it was read
-        from a report, which does not hold it.
+        What was executed in each episode, in the simulator's own units.
+    plans, model_steps, starts : array [N], int
+        Plans made and steps imagined in each episode, and the `start_digests` of where they began.
+        A report holds neither these nor the actions.
     level : float
         Coverage of `interval`, in (0, 1).
     decisions : int
@@ -94,9 +99,12 @@ class Arm:
     cpu_ms: Latency
     seconds: float
     actions: tuple[FloatArray, ...] = field(default=(), metadata=UNWRITTEN)
+    plans: IntArray | None = field(default=None, metadata=UNWRITTEN)
+    model_steps: IntArray | None = field(default=None, metadata=UNWRITTEN)
+    starts: IntArray | None = field(default=None, metadata=UNWRITTEN)
 
     def __post_init__(self) -> None:
-        for name, dtype in _PER_EPISODE.items():
+        for name, dtype in _COLUMNS.items():
             if getattr(self, name) is None:
                 continue
             values: npt.NDArray[Any] = np.array(getattr(self, name), dtype=dtype)
@@ -115,16 +123,59 @@ class Arm:
             raise ValueError(
                 f"need actions of all {self.episodes} episodes or none, got {len(self.actions)}"
             )
+        if self.plans is not None and (self.plans < 1).any():
+            raise ValueError(f"need a plan in every episode, got {self.plans}")
 
     def __repr__(self) -> str:
         return f"Arm({self.name}: {self.success_count}/{self.episodes} episodes succeeded)"
 
     def first(self, count: int) -> Arm:
         """Return the first episodes; costs stay the costs of all."""
-        columns = {name: getattr(self, name) for name in (*_PER_EPISODE, "actions")}
+        columns = {name: getattr(self, name) for name in (*_COLUMNS, "actions")}
         return replace(
             self, **{name: values[:count] for name, values in columns.items() if values is not None}
         )
+
+    def as_run(self, count: int, *, level: float) -> Arm:
+        """Return the first 1 to ``N`` episodes as a run of so many, which counts, would have ended.
+
+        Latencies are of all decisions, seconds in proportion to the episodes.
+        """
+        if not 1 <= count <= self.episodes:
+            raise ValueError(f"need 1 to {self.episodes} episodes, got {count}")
+        decisions, imagined = (int(getattr(self, name)[:count].sum()) for name in COUNTS[:2])
+        return replace(
+            self.first(count),
+            level=level,
+            decisions=decisions,
+            rollout_steps=imagined / decisions,
+            seconds=self.seconds * count / self.episodes,
+        )
+
+    def begins_at(self, states: FloatArray) -> bool:
+        """Say whether the episodes began at these starts [M, S], as far as both go."""
+        digests = start_digests(states[: self.episodes])
+        return self.starts is not None and np.array_equal(self.starts[: len(digests)], digests)
+
+    def followed_by(self, more: Arm) -> Arm:
+        """Return these episodes and the next ones, or raise ValueError if ``more`` are others.
+
+        Latencies are those of the part with more episodes.
+        """
+        arms = self, more
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(arm, name) for arm in arms])
+            for name in _COLUMNS
+            if getattr(self, name) is not None
+        }
+        if (np.diff(columns["indices"]) != 1).any():
+            raise ValueError(f"need consecutive episodes, got {columns['indices']}")
+        has_actions = all(arm.actions for arm in arms)
+        columns["actions"] = (*self.actions, *more.actions) if has_actions else ()
+        longer = max(arms, key=lambda arm: arm.episodes)
+        joined = replace(longer, **columns, seconds=self.seconds + more.seconds)
+        # The decisions are still those of one part.
+        return joined.as_run(joined.episodes, level=self.level)
 
     @property
     def episodes(self) -> int:
@@ -184,80 +235,6 @@ class Arm:
             return values
         episodes = len(successes)
         return {"indices": list(range(episodes)), "returns": [0.0] * episodes, **values}
-
-
-# Counted beside the outcomes of each episode.
-COUNTS = ("plans", "model_steps", "starts")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StoredArm:
-    """A finished arm with what it takes to give any number of its first episodes.
-
-    Episodes [N] have consecutive indices, at least one plan each, model steps imagined, and the
-    `start_digests` of where they began.
-    """
-
-    arm: Arm
-    plans: IntArray
-    model_steps: IntArray
-    starts: IntArray
-
-    def __post_init__(self) -> None:
-        for name in COUNTS:
-            values = np.array(getattr(self, name), dtype=np.int64)
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
-            if values.shape != self.arm.successes.shape:
-                raise ValueError(f"need {name} of every episode, got shape {values.shape}")
-        if (
-            not self.arm.episodes
-            or (np.diff(self.arm.indices) != 1).any()
-            or (self.plans < 1).any()
-        ):
-            raise ValueError(f"need plans in consecutive episodes, got {self.arm.indices}")
-
-    def first(self, episodes: int, *, level: float) -> Arm:
-        """Return the arm of the first 1 to ``N`` episodes, as a run of so many would have ended.
-
-        Latencies are of all its decisions, seconds in proportion to the episodes.
-        """
-        arm = self.arm
-        if not 1 <= episodes <= arm.episodes:
-            raise ValueError(f"need 1 to {arm.episodes} episodes, got {episodes}")
-        decisions, imagined = (int(c[:episodes].sum()) for c in (self.plans, self.model_steps))
-        return replace(
-            arm.first(episodes),
-            level=level,
-            decisions=decisions,
-            rollout_steps=imagined / decisions,
-            seconds=arm.seconds * episodes / arm.episodes,
-        )
-
-    def begins_at(self, states: FloatArray) -> bool:
-        """Say whether the episodes began at these starts [M, S], as far as both go."""
-        common = min(self.arm.episodes, len(states))
-        return np.array_equal(self.starts[:common], start_digests(states[:common]))
-
-    def followed_by(self, more: StoredArm) -> StoredArm:
-        """Return these episodes and the next ones, or raise ValueError if ``more`` are others.
-
-        Latencies are those of the part with more episodes.
-        """
-        arms = self.arm, more.arm
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(arm, name) for arm in arms])
-            for name in _PER_EPISODE
-            if getattr(self.arm, name) is not None
-        }
-        has_actions = all(arm.actions for arm in arms)
-        columns["actions"] = (*self.arm.actions, *more.arm.actions) if has_actions else ()
-        counts = {n: np.concatenate([getattr(self, n), getattr(more, n)]) for n in COUNTS}
-        longer = max(arms, key=lambda arm: arm.episodes)
-        seconds = self.arm.seconds + more.arm.seconds
-        joined = StoredArm(arm=replace(longer, **columns, seconds=seconds), **counts)
-        # The decisions are still those of one part.
-        return replace(joined, arm=joined.first(joined.arm.episodes, level=self.arm.level))
 
 
 def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], Arm]) -> str | None:

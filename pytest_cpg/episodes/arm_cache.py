@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.episodes.arm import COUNTS, Arm, StoredArm
+from pytest_cpg.episodes.arm import COUNTS, Arm
 from pytest_cpg.episodes.arm_key import digest_of
 from pytest_cpg.machine.files import check_unpacked_size, replace_file
 
@@ -44,7 +44,7 @@ class ArmCache:
     def __init__(self, folder: Path, *, max_bytes: int = _MOST_BYTES) -> None:
         self._folder, self._max_bytes = folder, max_bytes
 
-    def load(self, key: str) -> tuple[StoredArm | None, str | None]:
+    def load(self, key: str) -> tuple[Arm | None, str | None]:
         """Return the longest arm stored under a key, and a note on a broken file, now removed."""
         note = None
         # A file that is gone once it is opened was replaced by a longer arm, or dropped.
@@ -61,26 +61,24 @@ class ArmCache:
                 note = _dropped(paths[0])
         return None, note
 
-    def store(self, key: str, stored: StoredArm) -> str | None:
+    def store(self, key: str, stored: Arm) -> str | None:
         """Keep an arm from episode 0 on unless one as long is kept; return why it cannot be."""
-        if stored.arm.indices[0]:
-            raise ValueError(f"need an arm from episode 0 on, got {stored.arm.indices}")
         data = _file_of(key, stored)
         if len(data) > self._max_bytes:
-            return f"the {stored.arm.name} arm takes {len(data)} of {self._max_bytes} bytes"
+            return f"the {stored.name} arm takes {len(data)} of {self._max_bytes} bytes"
         longest, _ = self.load(key)
-        if longest is not None and longest.arm.episodes >= stored.arm.episodes:
+        if longest is not None and longest.episodes >= stored.episodes:
             return None
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            replace_file(self._folder / f"{key}-{stored.arm.episodes}.json", data)
+            replace_file(self._folder / f"{key}-{stored.episodes}.json", data)
             # The length is in the name and the longest stays: processes that store arms of several
             # lengths at once need not wait for each other.
             for shorter in self._files(key)[1:]:
                 shorter.unlink(missing_ok=True)
             self._shrink()
         except OSError as error:
-            return f"the {stored.arm.name} arm cannot be kept: {error}"
+            return f"the {stored.name} arm cannot be kept: {error}"
         return None
 
     def discard(self, key: str) -> None:
@@ -151,16 +149,15 @@ class ArmCache:
                 excess -= size
 
 
-def _read(path: Path, key: str) -> StoredArm:
+def _read(path: Path, key: str) -> Arm:
     """Return the arm in a file, or raise ValueError unless it was written here under this key."""
     data = path.read_bytes()
     values = json.loads(data)["stored"]
     size, rows = values.pop("actions")
     actions = tuple(np.frombuffer(b64decode(row)).reshape(-1, size) for row in rows)
-    arm = replace(decode(Arm, values["arm"]), actions=actions)
-    stored = StoredArm(**{**values, "arm": arm})
+    stored = replace(decode(Arm, values.pop("arm")), actions=actions, **values)
     # To the byte, which covers schema, key, digest, types and numbers.
-    if data != _file_of(key, stored) or path.name != f"{key}-{stored.arm.episodes}.json":
+    if data != _file_of(key, stored) or path.name != f"{key}-{stored.episodes}.json":
         raise ValueError("it is not what would be written")
     # A folder that can only be read is as good.
     with suppress(OSError):
@@ -184,10 +181,12 @@ def _bits_of(values: Mapping[str, npt.NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _file_of(key: str, stored: StoredArm) -> bytes:
+def _file_of(key: str, stored: Arm) -> bytes:
+    if not stored.episodes or (stored.indices != np.arange(stored.episodes)).any():
+        raise ValueError(f"need an arm from episode 0 on, got {stored.indices}")
     values = {name: getattr(stored, name).tolist() for name in COUNTS}
-    values["arm"] = encode(stored.arm)
-    actions = stored.arm.actions
+    values["arm"] = encode(stored)
+    actions = stored.actions
     rows = [b64encode(taken.tobytes()).decode() for taken in actions]
     values["actions"] = [actions[0].shape[1] if actions else 0, rows]
     content = {"schema": SCHEMA, "key": key, "sha256": digest_of(values), "stored": values}

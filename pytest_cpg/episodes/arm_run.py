@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +28,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import LeastReturn
-from pytest_cpg.episodes.arm import Arm, Latency, StoredArm, start_digests
+from pytest_cpg.episodes.arm import Arm, Latency, start_digests
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.imagination import Imagination
@@ -144,19 +143,10 @@ class ArmRun:
         return self._planning.latents
 
     @property
-    def finished(self) -> StoredArm | None:
+    def finished(self) -> Arm | None:
         """The first episodes, as many as have ended without a broken one between them, if any."""
-        count = self._done
-        if not count:
-            return None
-        stored = StoredArm(
-            arm=self._arm(),
-            plans=self._planning.plans[:count],
-            model_steps=self._planning.model_steps[:count],
-            starts=start_digests(self._starts[:count]),
-        )
         # An arm that was broken off has made plans in other episodes, too.
-        return replace(stored, arm=stored.first(count, level=self._level))
+        return self._arm().as_run(self._done, level=self._level) if self._done else None
 
     def _seen(self, rows: IntArray) -> FloatArray:
         return self._disturbance.seen(
@@ -233,6 +223,9 @@ class ArmRun:
             level=self._level,
             **self._planning.costs,
             seconds=self._seconds,
+            plans=self._planning.plans[done],
+            model_steps=self._planning.model_steps[done],
+            starts=start_digests(self._starts[done]),
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.episodes.arm import Arm, StoredArm, spot_check
+from pytest_cpg.episodes.arm import Arm, spot_check
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key, digest_of
 from pytest_cpg.episodes.arm_run import ArmRun
@@ -239,10 +239,10 @@ class KeptRun:
             cache.discard(key)
         self._stored_arm = self._checked(starts) if uses_stored else None
         total = len(starts.episodes)
-        self._taken = 0 if self._stored_arm is None else min(self._stored_arm.arm.episodes, total)
+        self._taken = 0 if self._stored_arm is None else min(self._stored_arm.episodes, total)
         self._rest = starts.take(np.arange(self._taken, total))
         self._run = begin(self._rest, self._tell)
-        self._written = 0 if self._stored_arm is None else self._stored_arm.arm.episodes
+        self._written = 0 if self._stored_arm is None else self._stored_arm.episodes
         self._next_file = time.monotonic() + SECONDS_BETWEEN_FILES
         # Which one is run, of how many.
         self._block = 0, 1
@@ -259,15 +259,15 @@ class KeptRun:
         whole = self._whole
         if whole is None:
             raise ValueError(f"need at least 1 episode, got {until}")
-        return whole.first(until, level=self._level)
+        return whole.as_run(until, level=self._level)
 
     def keep(self) -> None:
         """Store the episodes that have ended, unless they are stored already."""
         whole = self._whole
-        if whole is None or whole.arm.episodes == self._written:
+        if whole is None or whole.episodes == self._written:
             return
         note = self._cache.store(self._key, whole)
-        self._written = whole.arm.episodes
+        self._written = whole.episodes
         if note and note not in self.notes:
             self.notes.append(note)
 
@@ -290,7 +290,7 @@ class KeptRun:
         return f"{self._name}: {self._taken} of {total} episodes"
 
     @property
-    def _whole(self) -> StoredArm | None:
+    def _whole(self) -> Arm | None:
         new = self._run.finished
         if self._stored_arm is None or new is None:
             return new or self._stored_arm
@@ -298,7 +298,7 @@ class KeptRun:
 
     def _run_on(self, until: int) -> None:
         before = self._run.finished
-        done = 0 if before is None else before.arm.episodes
+        done = 0 if before is None else before.episodes
         # An executor has blocks of its own.
         size = EPISODES_AT_ONCE if isinstance(self._run, ArmRun) else until
         ends = (*range(done + size, until, size), until)
@@ -323,19 +323,19 @@ class KeptRun:
         if self._stored_arm is None:
             return stage
         return stage._replace(
-            solved=(stage.solved or 0) + int(self._stored_arm.arm.successes[:taken].sum()),
+            solved=(stage.solved or 0) + int(self._stored_arm.successes[:taken].sum()),
             starts=stage.starts + taken,
             note=f"{'from' if not stage.starts else f'{taken} from'} the cache, 2 run again",
         )
 
-    def _checked(self, starts: Starts) -> StoredArm | None:
+    def _checked(self, starts: Starts) -> Arm | None:
         """Return what is stored of this arm, if it can still be repeated."""
         stored, note = self._cache.load(self._key)
         if note:
             self.notes.append(note)
         if stored is None:
             return None
-        used = stored.first(min(stored.arm.episodes, len(starts.episodes)), level=self._level)
+        used = stored.as_run(min(stored.episodes, len(starts.episodes)), level=self._level)
         difference = self._difference(stored, used, starts)
         if difference is None:
             return stored
@@ -343,7 +343,7 @@ class KeptRun:
         self.notes.append(f"{difference}; it was discarded and run anew")
         return None
 
-    def _difference(self, stored: StoredArm, used: Arm, starts: Starts) -> str | None:
+    def _difference(self, stored: Arm, used: Arm, starts: Starts) -> str | None:
         """Say what goes otherwise now than in a stored arm, as far as it is used, if anything."""
         if not stored.begins_at(starts.states):
             return f"the stored {self._name} arm began at other starts"

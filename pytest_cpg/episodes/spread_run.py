@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
-from pytest_cpg.episodes.arm import Arm, StoredArm
+from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import check_unchanged, imagined
@@ -87,7 +87,7 @@ class _Loaded:
             if not np.array_equal(imagined(self._bound, probe), answer, equal_nan=True):
                 raise WorldModelError(OTHER_ANSWER)
 
-    def run(self, block: Block) -> StoredArm | None:
+    def run(self, block: Block) -> Arm | None:
         with inference(learned_of(self._model)):
             run = ArmRun(block.name, self._design, self._bound, block.starts)
             run.advance(len(block.starts.episodes))
@@ -128,14 +128,13 @@ class SpreadRun:
         self._name, self._executor, self._progress = name, executor, progress
         self._starts, self._level = starts, level
         self._crew = Crew(executor, workload)
-        self._finished: StoredArm | None = None
+        self._finished: Arm | None = None
         self._seconds = 0.0
 
     @property
-    def finished(self) -> StoredArm | None:
+    def finished(self) -> Arm | None:
         """The first episodes, as many as have ended without one missing between them."""
-        stored = self._finished
-        return stored and replace(stored, arm=replace(stored.arm, seconds=self._seconds))
+        return self._finished and replace(self._finished, seconds=self._seconds)
 
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until``, and return the arm so far, as `ArmRun` does."""
@@ -153,7 +152,7 @@ class SpreadRun:
         results = self._crew.run(
             blocks, tick=lambda count: self._tell(min(done + count * size, until), until)
         )
-        parts: dict[int, StoredArm] = {}
+        parts: dict[int, Arm] = {}
         joined = 0
         try:
             for place, part in results:
@@ -168,14 +167,14 @@ class SpreadRun:
         finished = self.finished
         if finished is None:
             raise ValueError(f"need at least 1 episode, got {until}")
-        return finished.first(until, level=self._level)
+        return finished.as_run(until, level=self._level)
 
     def _tell(self, done: int, until: int) -> None:
         if self._progress:
             finished = self._finished
-            solved = 0 if finished is None else finished.arm.success_count
+            solved = 0 if finished is None else finished.success_count
             self._progress(Stage(done, until, "starts", solved, until))
 
     @property
     def _done(self) -> int:
-        return 0 if self._finished is None else self._finished.arm.episodes
+        return 0 if self._finished is None else self._finished.episodes

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.episodes import arm_cache
-from pytest_cpg.episodes.arm import Latency, StoredArm
+from pytest_cpg.episodes.arm import Latency
 from pytest_cpg.episodes.arm_cache import (
     ArmCache,
 )
@@ -50,7 +50,7 @@ def stored_arms(draw):
     def column(values):
         return draw(st.lists(values, min_size=episodes, max_size=episodes))
 
-    arm = replace(
+    return replace(
         fake_arm(draw(st.text()), column(st.booleans()), returns=column(finite)),
         steps=column(st.integers(0, 2**62)),
         confidences=draw(st.none() | st.just(column(finite))),
@@ -59,9 +59,6 @@ def stored_arms(draw):
         actions=draw(
             st.just(()) | arrays(np.float64, (episodes, 3, 2), elements=finite).map(tuple)
         ),
-    )
-    return StoredArm(
-        arm=arm,
         plans=column(st.integers(1, 2**62)),
         model_steps=column(st.integers(0, 2**62)),
         starts=column(st.integers(0, 2**56 - 1)),
@@ -76,10 +73,10 @@ def test_what_was_stored_is_loaded_to_the_bit(stored, tmp_path_factory):
     found, note = cache.load(KEY)
     assert note is None
     for name in ("successes", "steps", "indices", "returns", "confidences"):
-        old, new = getattr(stored.arm, name), getattr(found.arm, name)
+        old, new = getattr(stored, name), getattr(found, name)
         assert (old is None and new is None) or old.tobytes() == new.tobytes()
-    assert encode(found.arm) == encode(stored.arm)
-    both = zip(found.arm.actions, stored.arm.actions, strict=True)
+    assert encode(found) == encode(stored)
+    both = zip(found.actions, stored.actions, strict=True)
     assert all(new.tobytes() == old.tobytes() and new.shape == old.shape for new, old in both)
     for name in ("plans", "model_steps", "starts"):
         assert np.array_equal(getattr(stored, name), getattr(found, name))
@@ -88,8 +85,8 @@ def test_what_was_stored_is_loaded_to_the_bit(stored, tmp_path_factory):
 def test_keys_are_apart(cache):
     cache.store(KEY, stored_of(3))
     cache.store(OTHER_KEY, stored_of(5))
-    assert cache.load(KEY)[0].arm.episodes == 3
-    assert cache.load(OTHER_KEY)[0].arm.episodes == 5
+    assert cache.load(KEY)[0].episodes == 3
+    assert cache.load(OTHER_KEY)[0].episodes == 5
     cache.discard(KEY)
     assert cache.load(KEY) == (None, None)
     assert cache.load(OTHER_KEY)[0] is not None
@@ -104,7 +101,7 @@ def test_there_is_nothing_before_the_first_arm(cache, tmp_path):
 def test_the_longer_arm_stays(cache, tmp_path):
     for episodes, kept in ((5, 5), (3, 5), (9, 9), (1, 9)):
         assert cache.store(KEY, stored_of(episodes)) is None
-        assert cache.load(KEY)[0].arm.episodes == kept
+        assert cache.load(KEY)[0].episodes == kept
         assert the_file(tmp_path).name == f"{KEY}-{kept}.json"
 
 
@@ -118,7 +115,7 @@ def test_ten_episodes_are_more_than_nine(cache):
     # As texts they are fewer.
     cache.store(KEY, stored_of(9))
     cache.store(KEY, stored_of(10))
-    assert cache.load(KEY)[0].arm.episodes == 10
+    assert cache.load(KEY)[0].episodes == 10
 
 
 def test_of_two_that_were_stored_at_once_the_longer_is_loaded(cache, tmp_path):
@@ -127,7 +124,7 @@ def test_of_two_that_were_stored_at_once_the_longer_is_loaded(cache, tmp_path):
     short = path.read_bytes()
     cache.store(KEY, stored_of(12))
     path.write_bytes(short)
-    assert cache.load(KEY)[0].arm.episodes == 12
+    assert cache.load(KEY)[0].episodes == 12
     cache.store(KEY, stored_of(11))
     cache.store(KEY, stored_of(13))
     assert the_file(tmp_path).name == f"{KEY}-13.json"
@@ -158,7 +155,7 @@ def test_an_arm_that_is_replaced_while_it_is_read_is_found(cache, monkeypatch):
 
     monkeypatch.setattr(Path, "read_bytes", overtaken)
     stored, note = cache.load(KEY)
-    assert stored.arm.episodes == 9
+    assert stored.episodes == 9
     assert note is None
 
 
@@ -176,7 +173,7 @@ def store_in_turns(folder, lengths, barrier):
         stored, note = cache.load(KEY)
         assert note is None, note
         # Three readings in a row might all find their file replaced.
-        assert stored is None or stored.arm.episodes >= episodes
+        assert stored is None or stored.episodes >= episodes
 
 
 def test_processes_that_store_one_key_at_once_keep_the_longest(tmp_path):
@@ -196,7 +193,7 @@ def test_processes_that_store_one_key_at_once_keep_the_longest(tmp_path):
     while any(process.is_alive() for process in processes):
         stored, note = cache.load(KEY)
         assert note is None
-        seen.append(stored.arm.episodes if stored else seen[-1])
+        seen.append(stored.episodes if stored else seen[-1])
     for process in processes:
         process.join()
         assert process.exitcode == 0
@@ -332,7 +329,7 @@ def test_a_shorter_arm_is_found_behind_a_broken_one(cache, tmp_path):
     cache.store(KEY, stored_of(3))
     (tmp_path / "arms" / f"{KEY}-8.json").write_bytes(b"{")
     stored, note = cache.load(KEY)
-    assert stored.arm.episodes == 3
+    assert stored.episodes == 3
     assert "-8.json" in note
 
 
@@ -380,7 +377,7 @@ def test_what_cannot_be_written_is_told_and_leaves_nothing(
     assert cache.store(KEY, stored_of(9)) == f"the oracle arm cannot be kept: {error}"
     monkeypatch.undo()
     assert the_file(tmp_path).name == f"{KEY}-3.json"
-    assert cache.load(KEY)[0].arm.episodes == 3
+    assert cache.load(KEY)[0].episodes == 3
 
 
 def test_a_folder_that_can_only_be_read_is_as_good(cache, monkeypatch):
@@ -391,9 +388,9 @@ def test_a_folder_that_can_only_be_read_is_as_good(cache, monkeypatch):
 
     monkeypatch.setattr(os, "utime", refuse)
     monkeypatch.setattr(Path, "unlink", refuse)
-    assert cache.load(KEY)[0].arm.episodes == 3
+    assert cache.load(KEY)[0].episodes == 3
     cache.discard(KEY)
-    assert cache.load(KEY)[0].arm.episodes == 3
+    assert cache.load(KEY)[0].episodes == 3
 
 
 SIZE = len(arm_cache._file_of(KEY, stored_of(30)))
@@ -481,7 +478,7 @@ def test_the_folder_never_takes_more_than_it_may(lengths, tmp_path_factory):
         assert cache.store(KEYS[number], stored_of(episodes)) is None
         assert sum(path.stat().st_size for path in folder.iterdir()) <= 4 * SIZE
         # What was stored just now was used last.
-        assert cache.load(KEYS[number])[0].arm.episodes >= episodes
+        assert cache.load(KEYS[number])[0].episodes >= episodes
 
 
 def flipped(content, *, seed):

@@ -351,12 +351,12 @@ def test_what_has_ended_of_an_arm_that_was_broken_off_is_as_if_run_alone(planner
         with pytest.raises(KeyboardInterrupt):
             run.advance(9)
         stored = run.finished
-        lengths.add(stored.arm.episodes)
-        if stored.arm.episodes == 2:
-            assert outcomes(stored.arm) == outcomes(first)
-        alone = arm_run().advance(stored.arm.episodes)
-        assert outcomes(stored.arm) == outcomes(alone)
-        assert all(map(np.array_equal, stored.arm.actions, expected.actions))
+        lengths.add(stored.episodes)
+        if stored.episodes == 2:
+            assert outcomes(stored) == outcomes(first)
+        alone = arm_run().advance(stored.episodes)
+        assert outcomes(stored) == outcomes(alone)
+        assert all(map(np.array_equal, stored.actions, expected.actions))
     assert lengths > {2}
 
 

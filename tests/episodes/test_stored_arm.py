@@ -9,7 +9,7 @@ from runs import Sure, arm_of
 
 from pytest_cpg import Arm
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.episodes.arm import Latency, StoredArm, spot_check, start_digests
+from pytest_cpg.episodes.arm import Latency, spot_check, start_digests
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import Chance, RandomShooting
 from pytest_cpg.tasks.grids import maze
@@ -39,8 +39,8 @@ def ran(rows, planner, **options):
 def kept_of(rows, planner):
     """An arm with what each of its episodes takes alone."""
     alone = [ran([row], planner) for row in rows]
-    return StoredArm(
-        arm=ran(rows, planner),
+    return replace(
+        ran(rows, planner),
         plans=[arm.decisions for arm in alone],
         model_steps=[round(arm.rollout_steps * arm.decisions) for arm in alone],
         starts=start_digests(STARTS.states[list(rows)]),
@@ -61,9 +61,9 @@ PLANNERS = [RandomShooting(candidates=4, horizon=6), Sure(), Chance()]
 @pytest.mark.parametrize("planner", PLANNERS, ids=lambda planner: planner.name)
 def test_the_first_episodes_are_those_of_a_run_of_so_many(planner):
     stored = kept_of(range(9), planner)
-    assert stored.arm.success_count > 0 or planner.name == "chance"
+    assert stored.success_count > 0 or planner.name == "chance"
     for episodes in range(1, 10):
-        assert untimed(stored.first(episodes, level=LEVEL)) == untimed(
+        assert untimed(stored.as_run(episodes, level=LEVEL)) == untimed(
             ran(range(episodes), planner)
         )
 
@@ -72,38 +72,38 @@ def test_the_first_episodes_are_those_of_a_run_of_so_many(planner):
 def test_a_stored_arm_that_is_extended_is_that_of_one_run(planner):
     whole = kept_of(range(9), planner)
     joined = kept_of(range(4), planner).followed_by(kept_of(range(4, 9), planner))
-    assert untimed(joined.arm) == untimed(whole.arm)
-    assert all(map(np.array_equal, joined.arm.actions, whole.arm.actions))
-    assert len(joined.arm.actions) == 9
+    assert untimed(joined) == untimed(whole)
+    assert all(map(np.array_equal, joined.actions, whole.actions))
+    assert len(joined.actions) == 9
     for name in ("plans", "model_steps", "starts"):
         assert np.array_equal(getattr(joined, name), getattr(whole, name))
 
 
 def test_decisions_are_those_of_the_episodes_taken():
     stored = replace(stored_of(3), plans=[1, 2, 5], model_steps=[10, 2, 36])
-    parts = [stored.first(episodes, level=LEVEL) for episodes in (1, 2, 3)]
+    parts = [stored.as_run(episodes, level=LEVEL) for episodes in (1, 2, 3)]
     assert [part.decisions for part in parts] == [1, 3, 8]
     assert [part.rollout_steps for part in parts] == [10.0, 4.0, 6.0]
 
 
 def test_times_are_those_of_the_stored_run():
     one = stored_of(10)
-    one = replace(one, arm=replace(one.arm, seconds=5.0, latency_ms=Latency(3.0, 4.0)))
-    part = one.first(4, level=0.9)
+    one = replace(one, seconds=5.0, latency_ms=Latency(3.0, 4.0))
+    part = one.as_run(4, level=0.9)
     assert part.seconds == 2.0
     assert part.latency_ms == Latency(3.0, 4.0)
     assert part.level == 0.9
     two = stored_of(30, first=10)
     for joined in (one.followed_by(two), one.followed_by(stored_of(10, first=10))):
-        assert joined.arm.seconds == 6.0
-    assert one.followed_by(two).arm.latency_ms == two.arm.latency_ms
-    assert one.followed_by(stored_of(10, first=10)).arm.latency_ms == Latency(3.0, 4.0)
+        assert joined.seconds == 6.0
+    assert one.followed_by(two).latency_ms == two.latency_ms
+    assert one.followed_by(stored_of(10, first=10)).latency_ms == Latency(3.0, 4.0)
 
 
 @pytest.mark.parametrize("episodes", [0, -1, 6])
 def test_only_stored_episodes_are_given(episodes):
     with pytest.raises(ValueError, match="need 1 to 5 episodes"):
-        stored_of(5).first(episodes, level=LEVEL)
+        stored_of(5).as_run(episodes, level=LEVEL)
 
 
 @pytest.mark.parametrize("more", [stored_of(3, first=4), stored_of(3, first=6), stored_of(3)])
@@ -120,20 +120,15 @@ def test_a_part_without_confidences_does_not_follow_one_with():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"plans": [1, 2]}, "plans of every episode"),
-        ({"plans": [1, 0, 1]}, "need plans"),
-        ({"model_steps": [1]}, "model_steps of every episode"),
-        ({"starts": [[1, 2, 3]]}, "starts of every episode"),
+        ({"plans": [1, 2]}, "need one of plans"),
+        ({"plans": [1, 0, 1]}, "need a plan"),
+        ({"model_steps": [1]}, "need one of model_steps"),
+        ({"starts": [[1, 2, 3]]}, "need one of starts"),
     ],
 )
 def test_a_stored_arm_has_one_of_each_for_every_episode(changed, message):
     with pytest.raises(ValueError, match=message):
         replace(stored_of(3), **changed)
-
-
-def test_an_arm_without_episodes_cannot_be_stored():
-    with pytest.raises(ValueError, match="need plans"):
-        StoredArm(arm=fake_arm("oracle", []), plans=[], model_steps=[], starts=[])
 
 
 def test_a_stored_arm_keeps_no_array_of_others():
