@@ -202,11 +202,6 @@ class Arm:
         """Wilson interval of `success_rate`."""
         return wilson_interval(self.success_count, self.episodes, level=self.level)
 
-    def success_within(self, steps: int) -> Interval:
-        """Wilson interval of the rate of episodes that succeeded within so many steps."""
-        successes = int((self.successes & (self.steps <= steps)).sum())
-        return wilson_interval(successes, self.episodes, level=self.level)
-
     @property
     def mean_steps_to_success(self) -> float | None:
         """Mean steps of the episodes that succeeded; None when none did."""

@@ -132,16 +132,16 @@ def test_a_sweep_prints_within_eighty_columns(name, request):
     assert max(map(len, lines)) <= 80
     assert lines[0] == f"sweep over {found.over}: two-room"
     for row in found.rows:
-        assert row.setting in lines
-        assert f"{row.setting}: oracle {row.success['oracle'].estimate:.2f}, " in found.line
-    assert sum(re.match(r"  learned +\d+/12 ", line) is not None for line in lines) == 3
+        begin = f"{row.setting}: oracle {row.success['oracle'].estimate:.2f}, learned "
+        assert any(line.startswith(begin) for line in lines)
+        assert begin in found.line
     assert ("effective horizon" in found.line) == (name == "horizons")
 
 
 def test_what_is_perturbed_in_all_rows_is_told():
     design = replace(DESIGN, perturbation=DropActions(2), episodes=4)
     found = sweep("horizon", [2], design=design)
-    assert str(found).startswith("sweep over horizon: two-room, under drop-next-2\n")
+    assert str(found).startswith("sweep over horizon: two-room, under drop-next-2\n2: ")
     assert found[2].arms["oracle"].perturbed is not None
 
 
@@ -268,7 +268,7 @@ def test_a_model_with_its_own_score_has_one_more_arm():
     found = sweep_settings(design, Criteria(), **models, settings={"horizon": [4]})
     assert set(found[4].success) == {"oracle", "rescored", "learned", "chance"}
     assert found[4].arms["rescored"].perturbed is not None
-    assert "\n  rescored" in str(found)
+    assert ", rescored " in str(found)
     assert ", oracle+score " in recovery_text(measure_gap(design, **models))
 
 
@@ -278,7 +278,7 @@ def test_the_effective_horizon_is_the_smallest_that_is_as_good_as_any():
             SimpleNamespace(setting=str(at), success={"learned": SimpleNamespace(estimate=rate)})
             for at, rate in rates.items()
         )
-        sweep = Sweep(over="horizon", rows=rows, task="track", planner="planner")
+        sweep = Sweep(over="horizon", rows=rows, task="track")
         return sweep.effective_horizon("learned", tolerance=tolerance)
 
     rates = {20: 0.7, 5: 0.4, 10: 0.85, 15: 0.9}

@@ -18,7 +18,6 @@ from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.episodes.perturbations import parse_perturbation
 from pytest_cpg.episodes.probe import bound_to_starts, starts_of
 from pytest_cpg.episodes.stage import ArmProgress
-from pytest_cpg.gates.notation import ends, with_ends
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.stopping import Criteria, gap_interval
 from pytest_cpg.stats import Interval
@@ -27,7 +26,6 @@ from pytest_cpg.world_models import inference
 _WIDTH = 80
 # A success rate that is this near to the best one is as good.
 _TOLERANCE = 0.05
-_COSTS = f"{'imagined':>10s}{'ms':>9s}{'cpu ms':>9s}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,16 +54,13 @@ class SweepRow:
 class Sweep:
     """The three arms under several settings, on the same starts.
 
-    ``sweep[setting]`` is a setting's row.
-
-    ``over`` is "perturbation", "horizon" or "budget": what is another in each row. ``planner`` has
-    all settings but the horizon of a row, and ``perturbation`` is what goes wrong in all of them.
+    ``sweep[setting]`` is a setting's row. ``over`` is "perturbation", "horizon" or "budget": what
+    is another in each row; ``perturbation`` is what goes wrong in all of them.
     """
 
     over: str
     rows: tuple[SweepRow, ...]
     task: str
-    planner: str
     perturbation: str = ""
 
     def __getitem__(self, setting: object) -> SweepRow:
@@ -75,18 +70,14 @@ class Sweep:
         return rows[name]
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        under = f", under {self.perturbation}" if self.perturbation else ""
+        lines = [f"sweep over {self.over}: {self.task}{under}", *self._lines()]
+        return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)
 
     @property
     def line(self) -> str:
-        """Everything that is asserted on mostly, in one line for the summary."""
-        parts = [
-            f"{row.setting}: "
-            + ", ".join(f"{name} {interval.estimate:.2f}" for name, interval in row.success.items())
-            + f", gap {row.gap.estimate:+.2f} [{row.gap.low:+.2f},{row.gap.high:+.2f}]"
-            for row in self.rows
-        ]
-        return f"sweep over {self.over}: {'; '.join([*parts, *self._conclusions()])}"
+        """All rows in one line for the summary."""
+        return f"sweep over {self.over}: {'; '.join(self._lines())}"
 
     def effective_horizon(self, arm: str, *, tolerance: float = _TOLERANCE) -> int | None:
         """Return the smallest horizon of the sweep whose success rate is as good as the best.
@@ -111,46 +102,19 @@ class Sweep:
         good = (at for at, rate in rates.items() if rate >= best - tolerance - 1e-9)
         return min(good) if best else None
 
-    def _conclusions(self) -> list[str]:
-        if self.over != "horizon":
-            return []
-        horizons = ", ".join(
-            f"{arm} {self.effective_horizon(arm)}" for arm in ("oracle", "learned")
-        )
-        return [f"effective horizon (smallest within {_TOLERANCE:g} of the best rate): {horizons}"]
-
     def _lines(self) -> Iterator[str]:
-        first = next(iter(self.rows[0].arms.values()))
-        under = f", under {self.perturbation}" if self.perturbation else ""
-        yield f"sweep over {self.over}: {self.task}{under}"
-        yield from textwrap.wrap(self.planner, _WIDTH, break_on_hyphens=False)
-        # All rows of a sweep over budgets are one run.
-        is_one_run = self.over == "budget"
-        level = f"{100 * first.level:.4g}% CI"
-        header = f"{'':10s}{'success':>9s}  rate {level:13s}"
-        yield header.rstrip() if is_one_run else f"{header}{'recovered':>9s}{_COSTS}"
         for row in self.rows:
-            yield row.setting
-            for name, arm in row.arms.items():
-                rate = row.success[name]
-                count = f"{round(rate.estimate * arm.episodes)}/{arm.episodes}"
-                lead = f"  {name:8s}{count:>9s} {rate.estimate:5.2f} {ends(rate)}"
-                recovered = f"{arm.recovery.estimate:.2f}" if arm.recovery else ""
-                yield lead if is_one_run else f"{lead}{recovered:>9s}{_cost(arm)}"
-            yield f"  {'gap':17s}{with_ends(row.gap, '+.2f')}"
-        if is_one_run:
-            yield f"{'':10s}{_COSTS}"
-            yield from (f"  {name:8s}{_cost(arm)}" for name, arm in self.rows[0].arms.items())
-        yield "imagined, ms and cpu ms: model steps, wall and processor time of one decision"
-        yield from self._conclusions()
+            rates = (f"{name} {rate.estimate:.2f}" for name, rate in row.success.items())
+            gap = f"{row.gap.estimate:+.2f} [{row.gap.low:+.2f},{row.gap.high:+.2f}]"
+            yield f"{row.setting}: {', '.join(rates)}, gap {gap}"
+        if self.over == "horizon":
+            horizons = (f"{arm} {self.effective_horizon(arm)}" for arm in ("oracle", "learned"))
+            best = f"smallest within {_TOLERANCE:g} of the best rate"
+            yield f"effective horizon ({best}): {', '.join(horizons)}"
 
 
 def _name_of(setting: object) -> str:
     return "none" if setting is None else str(getattr(setting, "name", setting))
-
-
-def _cost(arm: Arm) -> str:
-    return f"{arm.rollout_steps:10.0f}{arm.latency_ms.median:9.3g}{arm.cpu_ms.median:9.3g}"
 
 
 def sweep_settings(
@@ -196,16 +160,24 @@ def sweep_settings(
             execution=execution,
         )
         arms = {arm.name: arm for arm in result.arms}
-        within = {name: int(design.task.budget)}
-        if over == "budget":
-            within = {str(steps): steps for steps in values}
-        rows += [_row(design, criteria, row, arms, steps) for row, steps in within.items()]
+        for steps in values if over == "budget" else [int(design.task.budget)]:
+            within = {
+                arm.name: replace(arm, successes=arm.successes & (arm.steps <= steps))
+                for arm in result.arms
+            }
+            pair, level = (within["oracle"], within["learned"]), design.level
+            row = SweepRow(
+                setting=str(steps) if over == "budget" else name,
+                success={arm: outcome.interval for arm, outcome in within.items()},
+                gap=gap_interval(criteria.interval, *pair, level=level),
+                arms=arms,
+            )
+            rows.append(row)
     perturbation = design.perturbation
     return Sweep(
         over=over,
         rows=tuple(rows),
         task=str(design.task.name),
-        planner=repr(design.planner),
         perturbation="" if perturbation is None or over == "perturbation" else perturbation.name,
     )
 
@@ -280,21 +252,6 @@ def _check_horizon(design: Design, learned: Any) -> None:
             f"gate's planner plans; or make a model of each horizon, and write "
             f"benchmark_runner.rank({{...}})."
         )
-
-
-def _row(
-    design: Design, criteria: Criteria, setting: str, arms: Mapping[str, Arm], steps: int
-) -> SweepRow:
-    oracle, learned = (
-        replace(arms[name], successes=arms[name].successes & (arms[name].steps <= steps))
-        for name in ("oracle", "learned")
-    )
-    return SweepRow(
-        setting=setting,
-        success={name: arm.success_within(steps) for name, arm in arms.items()},
-        gap=gap_interval(criteria.interval, oracle, learned, level=design.level),
-        arms=arms,
-    )
 
 
 def _named(progress: ArmProgress, setting: str) -> ArmProgress:
