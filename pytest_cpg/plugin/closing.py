@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Set
 from datetime import UTC, datetime
 from functools import cached_property
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -21,8 +20,7 @@ from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.parts import Costs
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import git_state
-from pytest_cpg.plugin.kinds import KINDS
-from pytest_cpg.plugin.memory import remember_costs
+from pytest_cpg.plugin.kinds import KINDS, remember_costs
 from pytest_cpg.plugin.outputs import SessionOutputs, path_of
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
@@ -46,17 +44,17 @@ if TYPE_CHECKING:
 class SessionBaseline:
     """The baseline of one session."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, scope: SessionScope) -> None:
-        self._config, self._settings, self._scope = config, settings, scope
-        self.path = Path(config.rootpath, settings.of_session("baseline"))
-        self.is_corrected = bool(settings.of_session("correction") == "holm")
+    def __init__(self, scope: SessionScope) -> None:
+        self._scope, self._settings = scope, scope.settings
+        self.path = Path(scope.config.rootpath, scope.settings.of_session("baseline"))
+        self.is_corrected = bool(scope.settings.of_session("correction") == "holm")
 
     @cached_property
     def accepted(self) -> Baseline | None:
         """The last accepted results, None where there are none; FileError if they are no use."""
         if not self.path.exists():
             return None
-        return load(self.path, self._config.stash[KINDS].table)
+        return load(self.path, self._scope.config.stash[KINDS].table)
 
     @property
     def is_used(self) -> bool:
@@ -73,112 +71,87 @@ class SessionBaseline:
         return typed or (accepted.family_size if accepted else 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closing:
-    """The end of one session, in the process that prints the summary.
+class Closing(NamedTuple):
+    """The end of one session, in the process that prints the summary."""
 
-    It began by the monotonic clock. A replay judges nothing.
-    """
-
-    config: pytest.Config
-    settings: Settings
     scope: SessionScope
     baseline: SessionBaseline
     outputs: SessionOutputs
     ledger: Ledger
-    begun: float
-    is_replay: bool
 
-    @property
-    def judges(self) -> bool:
-        """Whether gates have verdicts."""
-        return "quick" not in self.settings.switches and not self.is_replay
-
-    def close(
-        self,
-        session: pytest.Session,
-        *,
-        writes: bool,
-        failed: Set[str],
-        errors: Mapping[str, str],
-    ) -> None:
+    def close(self, session: pytest.Session, *, writes: bool, failed: Set[str]) -> None:
         """Fail a session in which an expected gate did not report, or the gates fail together.
 
-        Of the tests that failed, none is a gate; errors are those of files not collected.
+        Of the tests that ``failed`` none is a gate.
         """
-        ledger = self.ledger
+        ledger, collected, config = self.ledger, self.scope.collected, self.scope.config
         # Before a baseline is written, which is a change to the tree.
-        provenance = collect(self.config.rootpath) if writes else None
+        provenance = collect(config.rootpath) if writes else None
         ledger.findings += self._findings()
         # Workers do not say what they are doing.
-        is_cut = session.exitstatus == pytest.ExitCode.INTERRUPTED and not errors
-        ledger.are_workers_cut = is_cut and self.config.pluginmanager.hasplugin("dsession")
+        is_cut = session.exitstatus == pytest.ExitCode.INTERRUPTED and not collected.errors
+        ledger.are_workers_cut = is_cut and config.pluginmanager.hasplugin("dsession")
         self._remember()
         hold_status(ledger, session)
-        if self.scope.has_run and self.judges:
-            _add_to_history(self.config, self.settings, ledger)
+        if self.scope.has_run and self.scope.judges:
+            _add_to_history(config, self.scope.settings, ledger)
         if provenance is not None:
             end = SessionEnd(
                 exit_code=int(session.exitstatus),
                 # A gate whose worker died is reported by xdist, which does not know that it is one.
                 failed_tests=len(failed - ledger.expected.keys()),
-                uncollected={name: error_in(text) for name, text in errors.items()},
-                seconds=time.monotonic() - self.begun,
+                uncollected={name: error_in(text) for name, text in collected.errors.items()},
+                seconds=time.monotonic() - collected.begun,
             )
             ledger.findings += self.outputs.write(Session.of(ledger, provenance, end))
             hold_status(ledger, session)
 
     def _findings(self) -> tuple[Finding, ...]:
-        ledger, scope, baseline, switches = (
-            self.ledger,
-            self.scope,
-            self.baseline,
-            self.settings.switches,
-        )
+        ledger, scope, baseline = self.ledger, self.scope, self.baseline
+        config, settings = scope.config, scope.settings
         try:
             family_size = baseline.family_size
             accepted = baseline.accepted if baseline.is_used else None
         except FileError as error:
             return (Finding(str(error), fails=True),)
         findings = resumed(ledger)
-        if self.judges:
+        if scope.judges:
             findings += together(
                 ledger,
                 is_corrected=baseline.is_corrected,
                 family_size=family_size,
-                is_cut=bool(getattr(self.config.option, "lf", False)),
+                is_cut=bool(getattr(config.option, "lf", False)),
             )
-            findings += without_effect(ledger, self.settings.of_some_gates)
+            findings += without_effect(ledger, settings.of_some_gates)
         if not scope.has_run:
             return tuple(findings)
         findings += unjudged_findings(
             ledger,
             required=scope.required,
-            is_strict="strict" in switches and self.judges,
+            is_strict="strict" in settings.switches and scope.judges,
             leaves_passed_out=scope.leaves_passed_out,
             is_silent="silent" in scope.uncollected,
             accepted=accepted.gates if accepted else (),
         )
-        if baseline.is_used and self.judges:
+        if baseline.is_used and scope.judges:
             findings += baseline_findings(
                 ledger,
                 baseline.path,
-                switches,
-                kinds=self.config.stash[KINDS].table,
-                root=self.config.rootpath,
+                settings.switches,
+                kinds=config.stash[KINDS].table,
+                root=config.rootpath,
                 in_ci=scope.is_in_ci,
                 asked=scope.asked,
                 is_ignored=scope.is_ignored if scope.ignores else None,
                 all_collected=not scope.uncollected,
                 # A gate that was renamed has nothing to be compared with.
-                missing_fails=scope.required == "all"
-                or self.settings.of_session("drift") == "fail",
+                missing_fails=scope.required == "all" or settings.of_session("drift") == "fail",
             )
         return tuple(findings)
 
     def _remember(self) -> None:
         """Keep what every gate cost, for the next --cpg-plan, and which gates there are."""
-        if not self.judges:
+        if not self.scope.judges:
             return
         ledger, faults = self.ledger, [*self.ledger.findings]
         costs = {
@@ -190,7 +163,7 @@ class Closing:
             for comparison in Session.of(ledger).comparisons
         }
         ledger.findings = tuple(faults)
-        remember_costs(self.config, costs)
+        remember_costs(self.scope.config, costs)
 
 
 def hold_status(ledger: Ledger, session: pytest.Session) -> None:

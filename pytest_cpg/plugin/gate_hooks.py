@@ -15,20 +15,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.plugin.attempt import attempt_of, torn_down
-from pytest_cpg.plugin.checks import check_session
 from pytest_cpg.plugin.invocation import PROGRAM, WIDTH, program_of, width_of
 from pytest_cpg.plugin.item import clean_errors, fail
-from pytest_cpg.plugin.kinds import KINDS
-from pytest_cpg.plugin.memory import had_gates
+from pytest_cpg.plugin.kinds import KINDS, had_gates
 from pytest_cpg.plugin.outputs import SessionOutputs
-from pytest_cpg.plugin.scope import SessionScope, check_will_run
-from pytest_cpg.plugin.settings import Settings, read_settings
+from pytest_cpg.plugin.scope import SessionScope, check_session, check_will_run
+from pytest_cpg.plugin.settings import read_settings
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.options import Option
     from pytest_cpg.plugin.kinds import Collected
-    from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.plugin.session import GateSession
     from pytest_cpg.world_models import CheckpointReader
 
@@ -42,25 +39,18 @@ _EXCUSES = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 class GateHooks:
     """Follows the gates of one pytest session, in the controller or in one xdist worker."""
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        settings: Settings,
-        collected: Collected,
-        replay: SessionReplay | None,
-    ) -> None:
-        self._config, self._settings, self._replay = config, settings, replay
-        self._collected = collected
+    def __init__(self, scope: SessionScope) -> None:
+        self._scope, self._config, self._settings = scope, scope.config, scope.settings
+        self._collected, self._replay = scope.collected, scope.replay
         self._has_begun = self._has_workers = self._is_accounted = False
         self._shared: list[dict[str, dict[str, Any]]] = []
         self._failed: set[str] = set()
         self._died: set[str] = set()
         self._gates: GateSession | None = None
-        self._scope = SessionScope(config, settings, collected.uncollected)
-        self._outputs = SessionOutputs(config, settings)
+        self._outputs = SessionOutputs(scope.config, scope.settings)
         self._process = os.getpid()
         self._session: pytest.Session | None = None
-        self._kinds = config.stash[KINDS]
+        self._kinds = scope.config.stash[KINDS]
 
     @property
     def gates(self) -> GateSession:
@@ -69,14 +59,7 @@ class GateHooks:
             # It brings numpy.
             from pytest_cpg.plugin.session import GateSession
 
-            self._gates = GateSession(
-                self._config,
-                self._settings,
-                scope=self._scope,
-                outputs=self._outputs,
-                begun=self._collected.begun,
-                replay=self._replay,
-            )
+            self._gates = GateSession(self._scope, self._outputs)
         return self._gates
 
     def check_will_run(self) -> None:
@@ -238,7 +221,7 @@ class GateHooks:
         writes = is_run and self._outputs.is_asked(with_gates=has_gates)
         kept = self._settings.of_session("baseline")
         if has_gates or writes or self._scope.owes_gates(had_gates=had_gates(self._config, kept)):
-            self.gates.finish(session, writes=writes, failed=self._failed, errors=seen.errors)
+            self.gates.finish(session, writes=writes, failed=self._failed)
             self._session = session
 
     @property
@@ -328,7 +311,7 @@ def follow(config: pytest.Config, options: Mapping[str, Option], collected: Coll
         replay = SessionReplay(config, settings.typed["replay"], is_filmed=is_filmed)
         if replay.place and config.args_source is not config.ArgsSource.ARGS:
             config.args = [replay.place]
-    hooks = GateHooks(config, settings, collected, replay)
+    hooks = GateHooks(SessionScope(config, settings, collected, replay))
     config.pluginmanager.register(hooks, "cpg-session")
     if replay is not None:
         config.pluginmanager.register(replay, "cpg-replay")

@@ -13,8 +13,7 @@ import pytest
 
 from pytest_cpg.gates import BASELINE, HISTORY, PREFIX
 from pytest_cpg.plugin.exits import is_refused, is_success, left_by, refuse_success
-from pytest_cpg.plugin.kinds import EXTENSION_POINTS, KINDS, Collected, GateKinds
-from pytest_cpg.plugin.memory import had_gates
+from pytest_cpg.plugin.kinds import EXTENSION_POINTS, KINDS, Collected, GateKinds, had_gates
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.gate_hooks import GateHooks
@@ -75,10 +74,10 @@ class SessionHooks:
                 raise
             raise pytest.UsageError(left_by(error)) from None
         if self._is_typed:
-            from pytest_cpg.plugin.settings import check_typed
+            from pytest_cpg.plugin.settings import check_names
 
             _, unknown = parser.parse_known_and_unknown_args([*args])
-            check_typed(unknown, self.kinds.options.table)
+            check_names(unknown, "--cpg-", self.kinds.options.table)
         return loaded
 
     def pytest_configure(self, config: pytest.Config) -> None:

@@ -1,17 +1,132 @@
-"""Session scope: what a session was asked to run, and how many gates it owes for that."""
+"""Session scope: what is asked of a session, whether that can be done, and the gates it owes."""
 
 from __future__ import annotations
 
 import os
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cpg.gates import PREFIX
 from pytest_cpg.machine.ci import is_in_ci
-from pytest_cpg.plugin.checks import check_is_typed
+from pytest_cpg.plugin.kinds import Collected
+from pytest_cpg.plugin.options import flag
+from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.settings import Settings
+from pytest_cpg.render.formats import FORMATS
+
+if TYPE_CHECKING:
+    from pytest_cpg.plugin.replay import SessionReplay
+
+# What leaves other options no meaning, which ones, and why: refused wherever they are set.
+_CLASHES = (
+    ("plan", ("update_baseline",), "there is nothing to write"),
+    ("plan", ("render",), "there is nothing to film"),
+    ("quick", ("plan",), "--cpg-plan runs nothing, quick or not"),
+    ("quick", ("update_baseline",), "a smoke test is no result to accept"),
+    ("quick", ("require",), "a smoke test judges no gate"),
+    ("resume", ("no_cache",), "what is resumed is in the cache"),
+    ("resume", ("quick",), "a smoke test is never resumed"),
+    ("replay", ("quick", "plan", "update_baseline", "resume"), "a replay compares nothing"),
+    ("replay", tuple(FORMATS), "a replay has no results to write"),
+)
+
+
+def check_session(config: pytest.Config, settings: Settings) -> None:
+    """Refuse what is asked of a session and cannot be done, before anything is run."""
+    _check_clashes(config, settings)
+    _check_baseline(config, settings)
+    for name in ("quick", "plan", "replay"):
+        if name in settings.switches or name in settings.typed:
+            check_is_typed(config, flag(name), require=settings.of_session("require"))
+    is_distributed = config.getoption("dist", "no") != "no"
+    for name, runs in (("plan", "nothing"), ("replay", "one gate")):
+        if is_distributed and (name in settings.switches or name in settings.typed):
+            raise pytest.UsageError(f"{flag(name)} runs {runs}, and needs no workers: add -n 0")
+    workers = settings.of_session("workers")
+    if workers > 1:
+        _check_is_no_worker()
+    if is_distributed and workers != 1:
+        raise pytest.UsageError(
+            "--cpg-workers and -n: both divide the processors. Leave one of them out: -n runs "
+            "several gates at once, --cpg-workers the parts of one."
+        )
+    if any(map(settings.of_session, FORMATS)):
+        SessionOutputs(config, settings).check()
+    if "render" in settings.switches:
+        from pytest_cpg.contracts import ComponentError
+        from pytest_cpg.render.films import check_can_render
+
+        try:
+            check_can_render()
+        except ComponentError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def _check_clashes(config: pytest.Config, settings: Settings) -> None:
+    """Refuse what leaves another option no meaning, and what has none alone.
+
+    What is set for more than this run, in addopts or the environment, may be overruled.
+    """
+    typed = {name for name, value in settings.typed.items() if value not in ("", "0")}
+    asked = settings.switches | typed
+    flags = {str(word).partition("=")[0] for word in config.invocation_params.args}
+    here = {option.name for option in settings.options.values() if option.flag in flags}
+    overruled = [
+        (first, (option.name,), why)
+        for option in settings.options.values()
+        for first, why in option.overruled.items()
+    ]
+    for rules, refused in ((overruled, here), (_CLASHES, asked)):
+        for first, others, why in rules:
+            for other in others:
+                if first in asked and other in refused:
+                    raise pytest.UsageError(
+                        f"{flag(first)} and {flag(other)}: {why}. Leave one of them out."
+                    )
+
+
+def check_is_typed(config: pytest.Config, *spellings: str, require: str) -> None:
+    """Refuse in CI an option that leaves gates without a verdict and is not typed there."""
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or require == "0" or not is_in_ci():
+        return
+    typed = {str(word).partition("=")[0] for word in config.invocation_params.args}
+    if not {*spellings} & typed:
+        raise pytest.UsageError(
+            f"{spellings[0]} is set in PYTEST_ADDOPTS or addopts, and would leave CI without a "
+            f"verdict. Take it out there, or type it where it is meant."
+        )
+
+
+def _check_baseline(config: pytest.Config, settings: Settings) -> None:
+    if "baseline" not in settings.typed or "update_baseline" in settings.switches:
+        return
+    path = config.rootpath / settings.typed["baseline"]
+    if not path.exists():
+        is_typed = config.getoption("cpg_baseline") is not None
+        place = "--cpg-baseline" if is_typed else f"{PREFIX}BASELINE"
+        wrong = f"{path} is a link to no file" if path.is_symlink() else f"there is no file {path}"
+        raise pytest.UsageError(
+            f"{place}={settings.typed['baseline']}: {wrong}. Correct the path, "
+            f"which is from the root directory, leave it out, or add --cpg-update-baseline to "
+            f"write it."
+        )
+
+
+def _check_is_no_worker() -> None:
+    """Refuse a session in a worker, which has run the script that started the first one."""
+    import multiprocessing
+
+    # While it imports the main module, a spawned process has no better mark.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise pytest.UsageError(
+            "this is a worker of --cpg-workers, and starts pytest itself: guard the call in your "
+            'script by `if __name__ == "__main__":`'
+        )
+
 
 # Options of pytest that run no test, as they are typed.
 _RUNS_NOTHING = {
@@ -33,27 +148,38 @@ def check_will_run(config: pytest.Config, settings: Settings) -> None:
 
 
 class SessionScope:
-    """What one session was asked to run.
+    """What one session was asked to run, or to replay, and what it has collected.
 
     Where no xdist worker said what it had collected, "silent" is among the uncollected.
     """
 
-    def __init__(self, config: pytest.Config, settings: Settings, uncollected: set[str]) -> None:
-        self._config, self._settings = config, settings
-        self.uncollected = uncollected
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        collected: Collected,
+        replay: SessionReplay | None,
+    ) -> None:
+        self.config, self.settings, self.collected = config, settings, collected
+        self.replay, self.uncollected = replay, collected.uncollected
         self.is_in_ci = is_in_ci()
+
+    @property
+    def judges(self) -> bool:
+        """Whether gates have verdicts."""
+        return "quick" not in self.settings.switches and self.replay is None
 
     @property
     def has_run(self) -> bool:
         """Whether tests are run, and not only collected or set up."""
-        return not any(getattr(self._config.option, name, False) for name in _RUNS_NOTHING)
+        return not any(getattr(self.config.option, name, False) for name in _RUNS_NOTHING)
 
     @property
     def required(self) -> str:
         """How many gates have to be judged, ``"all"`` or a number; empty for none."""
-        required = self._settings.of_session("require")
-        if "require" not in self._settings.typed:
-            if "replay" in self._settings.typed or "quick" in self._settings.switches:
+        required = self.settings.of_session("require")
+        if "require" not in self.settings.typed:
+            if "replay" in self.settings.typed or "quick" in self.settings.switches:
                 return ""
             if self.is_in_ci:
                 required = required or "all"
@@ -64,7 +190,7 @@ class SessionScope:
     @property
     def asked(self) -> tuple[Path, ...] | None:
         """Files and folders that pytest was asked to collect; None for the whole project."""
-        config, option = self._config, self._config.option
+        config, option = self.config, self.config.option
         is_cut = option.pyargs or getattr(option, "lf", False)
         if is_cut or {"failed", "silent"} & self.uncollected:
             return ()
@@ -80,11 +206,11 @@ class SessionScope:
     @property
     def ignores(self) -> bool:
         """Whether pytest was told to leave out files or folders."""
-        return bool(self._config.option.ignore or self._config.option.ignore_glob)
+        return bool(self.config.option.ignore or self.config.option.ignore_glob)
 
     def is_ignored(self, path: Path) -> bool:
         """Say whether pytest was told to leave out a file, or a folder that it is in."""
-        option, folder = self._config.option, self._config.invocation_params.dir
+        option, folder = self.config.option, self.config.invocation_params.dir
         ignored = {os.path.abspath(folder / folder_name) for folder_name in option.ignore or []}
         patterns = [
             os.path.abspath(folder / folder_name) for folder_name in option.ignore_glob or []
@@ -97,8 +223,8 @@ class SessionScope:
     @property
     def leaves_passed_out(self) -> bool:
         """Whether --lf leaves out what passed; without a failure before, it leaves out nothing."""
-        cache: Any = getattr(self._config, "cache", None)
-        is_asked = getattr(self._config.option, "lf", False)
+        cache: Any = getattr(self.config, "cache", None)
+        is_asked = getattr(self.config.option, "lf", False)
         return bool(is_asked and cache.get("cache/lastfailed", {}))
 
     def owes_gates(self, *, had_gates: bool) -> bool:
@@ -108,5 +234,5 @@ class SessionScope:
         if "silent" in self.uncollected:
             return had_gates or self.required != ""
         if self.leaves_passed_out:
-            had_gates = had_gates or "require" in self._settings.typed
+            had_gates = had_gates or "require" in self.settings.typed
         return had_gates if self.required == "all" else self.required != ""

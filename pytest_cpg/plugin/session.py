@@ -20,9 +20,8 @@ from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
 from pytest_cpg.plugin.closing import Closing, SessionBaseline
 from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, read_gate
 from pytest_cpg.plugin.judging import judge
-from pytest_cpg.plugin.kinds import KINDS
+from pytest_cpg.plugin.kinds import KINDS, remembered_costs
 from pytest_cpg.plugin.measuring import ItemMeasuring, SessionRuns
-from pytest_cpg.plugin.memory import remembered_costs
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
     from pytest_cpg.gates.kind import ForecastLine, GateKind
     from pytest_cpg.plugin.marker import Gate
-    from pytest_cpg.plugin.replay import SessionReplay
     from pytest_cpg.report.ledger import Kinds, Outcome
 
 _GATE: pytest.StashKey[Gate] = pytest.StashKey()
@@ -83,22 +81,11 @@ class GateSession:
         What they reported.
     """
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        settings: Settings,
-        *,
-        scope: SessionScope,
-        outputs: SessionOutputs,
-        begun: float,
-        replay: SessionReplay | None,
-    ) -> None:
-        self._config, self._settings = config, settings
+    def __init__(self, scope: SessionScope, outputs: SessionOutputs) -> None:
+        self._config, self._settings, self._replay = scope.config, scope.settings, scope.replay
         self.ledger = Ledger()
         self._plan: list[str] = []
-        self._outputs, self._scope, self._replay = outputs, scope, replay
-        self._baseline = SessionBaseline(config, settings, self._scope)
-        self._begun = begun
+        self._outputs, self._scope, self._baseline = outputs, scope, SessionBaseline(scope)
 
     @cached_property
     def runs(self) -> SessionRuns:
@@ -190,21 +177,10 @@ class GateSession:
         worst = max(labels, key=labels.__getitem__)
         return outcome, "?", (worst, {"yellow": True})
 
-    def finish(
-        self, session: pytest.Session, *, writes: bool, failed: Set[str], errors: Mapping[str, str]
-    ) -> None:
+    def finish(self, session: pytest.Session, *, writes: bool, failed: Set[str]) -> None:
         """Account for all gates, and fail the session where they call for it."""
-        closing = Closing(
-            config=self._config,
-            settings=self._settings,
-            scope=self._scope,
-            baseline=self._baseline,
-            outputs=self._outputs,
-            ledger=self.ledger,
-            begun=self._begun,
-            is_replay=self._replay is not None,
-        )
-        closing.close(session, writes=writes, failed=failed, errors=errors)
+        closing = Closing(self._scope, self._baseline, self._outputs, self.ledger)
+        closing.close(session, writes=writes, failed=failed)
 
     def forecast(self, gates: Sequence[pytest.Item]) -> None:
         """Keep the lines of --cpg-plan for the summary."""

@@ -94,74 +94,46 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
     )
 
 
-def check_typed(unknown: Iterable[str], options: Mapping[str, Option]) -> None:
-    """Refuse what is typed like an option of gates and is nobody's, all at once."""
-    typed = [word.partition("=")[0] for word in unknown if word.startswith("--cpg-")]
-    if not typed:
-        return
-    from pytest_cpg.contracts.lookup import nearest
-
-    # What all begin with tells none from another.
-    of_runs = [name for name, option in options.items() if not option.is_for_projects]
-    flags = [flag(name).removeprefix("--cpg-") for name in (*SWITCHES, *of_runs)]
-    rests = {word: word.removeprefix("--cpg-") for word in typed}
-    raise pytest.UsageError(
-        *(
-            _left_out(word, rest.replace("-", "_"))
-            or _names_none(word, "--cpg-", nearest(rest, flags))
-            for word, rest in rests.items()
-        )
-    )
-
-
 def check_names(
-    given: Iterable[str], prefix: str, options: Mapping[str, Option], place: str
+    given: Iterable[str], prefix: str, options: Mapping[str, Option], place: str = ""
 ) -> None:
-    """Refuse variables, or ini settings, that bear our prefix and mean nothing, all at once."""
-    names = {name: name.removeprefix(prefix) for name in sorted(given) if name.startswith(prefix)}
-    if not names:
+    """Refuse options, variables or ini settings of our prefix that mean nothing, all at once."""
+    words = sorted({word.partition("=")[0] for word in given if word.startswith(prefix)})
+    if not words:
         return
     from pytest_cpg.contracts.lookup import nearest
     from pytest_cpg.machine.processors import SHARERS
 
-    # Set for worker processes, which may start a session of their own.
-    names.pop(SHARERS, None)
-    is_ini = prefix.islower()
-    of_files = {
-        option.name
-        for option in options.values()
-        if not (option.is_for_one_run or (option.is_for_projects and not is_ini))
+    is_typed, is_ini = prefix.startswith("-"), prefix.islower() and not prefix.startswith("-")
+    heeded = {
+        name
+        for name, option in options.items()
+        if (is_typed or not option.is_for_one_run) and (is_ini or not option.is_for_projects)
     }
-    of_files |= set(INI_SWITCHES if is_ini else ())
-    known, typed = (
-        {name if is_ini else name.upper(): name for name in group}
-        for group in (of_files, {*SWITCHES, *options} - of_files)
-    )
+    heeded |= set(SWITCHES if is_typed else INI_SWITCHES if is_ini else ())
+    elsewhere = set() if is_typed else {*SWITCHES, *options} - heeded
+
+    def spelt(name: str) -> str:
+        return name.replace("_", "-") if is_typed else name if is_ini else name.upper()
+
+    taken, typed = ({spelt(name): name for name in group} for group in (heeded, elsewhere))
     faults = []
-    for name, rest in names.items():
-        if rest in known:
+    for word in words:
+        rest, what = word.removeprefix(prefix), f"{word} {place}".rstrip()
+        # What is set for worker processes, which may start a session of their own, is no mistake.
+        if word == SHARERS or (rest in taken and not is_typed):
             continue
-        if cure := _left_out(f"{name} {place}", rest.lower()):
-            faults.append(cure)
-            continue
-        close = nearest(rest, [*known, *typed])
-        if close in typed:
-            faults.append(f"{name} {place} has no effect. Type {flag(typed[close])}.")
+        instead = left_out.OPTIONS.get(rest.lower().replace("-", "_"))
+        close = nearest(rest, [*taken, *typed])
+        if instead:
+            faults.append(f"{what} was left out. {instead}")
+        elif close in typed:
+            faults.append(f"{what} has no effect. Type {flag(typed[close])}.")
         else:
-            faults.append(_names_none(f"{name} {place}", prefix, close))
+            cure = f"Did you mean {prefix + close!r}?" if close else "pytest --help lists them."
+            faults.append(f"{what} names no option. {cure}")
     if faults:
         raise pytest.UsageError(*faults)
-
-
-def _left_out(what: str, name: str) -> str:
-    """Return what to write in place of an option that is no more; empty for any other."""
-    instead = left_out.OPTIONS.get(name)
-    return f"{what} was left out. {instead}" if instead else ""
-
-
-def _names_none(what: str, prefix: str, close: str | None) -> str:
-    told = f"Did you mean {prefix + close!r}?" if close else "pytest --help lists them."
-    return f"{what} names no option. {told}"
 
 
 def _parsed(option: Option, value: Any, place: str) -> Any:

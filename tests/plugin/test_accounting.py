@@ -10,9 +10,9 @@ from usual_settings import started, usual_settings
 from ways import both_ways, mostly_alone
 
 from pytest_cpg.gates import PREFIX, left_out
-from pytest_cpg.plugin.checks import check_session
 from pytest_cpg.plugin.options import SWITCHES, flag
-from pytest_cpg.plugin.settings import check_names, check_typed
+from pytest_cpg.plugin.scope import check_session
+from pytest_cpg.plugin.settings import check_names
 
 TESTS = """
 import pytest
@@ -392,7 +392,7 @@ def test_a_smoke_test_overrules_what_was_not_typed_for_it(project, monkeypatch):
 def test_an_option_that_is_left_out_says_what_to_type(name):
     said = f"was left out. {left_out.OPTIONS[name]}"
     with pytest.raises(pytest.UsageError) as typed:
-        check_typed([flag(name)], {})
+        check_names([flag(name)], "--cpg-", {})
     assert typed.value.args == (f"{flag(name)} {said}",)
     for written, prefix in ((f"cpg_{name}", "cpg_"), (f"PYTEST_CPG_{name.upper()}", PREFIX)):
         with pytest.raises(pytest.UsageError) as found:

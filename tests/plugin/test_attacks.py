@@ -15,8 +15,7 @@ from sessions import flat
 from usual_settings import started, usual_settings
 from ways import both_ways
 
-from pytest_cpg.plugin.checks import check_session
-from pytest_cpg.plugin.scope import check_will_run
+from pytest_cpg.plugin.scope import check_session, check_will_run
 from pytest_cpg.plugin.settings import check_names
 
 HEAD = """
