@@ -70,8 +70,7 @@ def test_perturbed_gates_say_how_each_arm_recovered_and_sweeps_gate_nothing(repo
         [
             "a sweep is over one thing, got nothing. Write sweep(learned=...,*",
             "sweep over perturbation: track",
-            "drop-next-2",
-            "  oracle *20/20 *1.00 *",
+            "drop-next-2: oracle 1.00, learned *",
         ]
     )
     result.stdout.fnmatch_lines(
