@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -153,6 +154,26 @@ def forking(pytester, loaded, monkeypatch):
     return pytester
 
 
+def with_files(pytester):
+    """Have a pytester read, lengthen and change the files of its folder by their names."""
+
+    def text(name):
+        return (pytester.path / name).read_text(encoding="utf-8")
+
+    def write(name, written):
+        (pytester.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (pytester.path / name).write_text(written, encoding="utf-8")
+
+    def change(name, before, after):
+        assert before in text(name)
+        write(name, text(name).replace(before, after))
+
+    pytester.text, pytester.write, pytester.change = text, write, change
+    pytester.json = lambda name: json.loads(text(name))
+    pytester.add = lambda name, more: write(name, f"{text(name)}\n{more}\n")
+    return pytester
+
+
 @pytest.fixture
 def repository(forking, monkeypatch):
     """A pytester whose folder holds the miniature; options of the outer run do not reach it."""
@@ -165,7 +186,7 @@ def repository(forking, monkeypatch):
     monkeypatch.setattr("pytest_cpg.gates.planning_gap.diagnosis.sample._DECISIONS", 3)
     pytester.makeconftest(CONFTEST)
     pytester.makeini(INI)
-    return pytester
+    return with_files(pytester)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The A/A check: the oracle in both arms, which nobody may read as a judged model."""
 
-import json
 import re
 from itertools import cycle, product
 
@@ -53,7 +52,7 @@ def run(repository, designs):
     result = repository.runpytest("--cpg-json=report.json", "-W", "ignore")
     result.assert_outcomes(passed=len(designs))
     result.stdout.fnmatch_lines([f"*- cpg A/A check: {len(designs)} gates passed -*"])
-    gates = json.loads((repository.path / "report.json").read_text("utf-8"))["gates"]
+    gates = repository.json("report.json")["gates"]
     return [gate["comparisons"][0]["result"] for gate in gates]
 
 
@@ -157,10 +156,10 @@ def test_an_aa_check_is_shown_as_one_everywhere_and_as_no_verdict(repository):
             " . test_gate *1.00 *1.00 *0.00 *",
         ]
     )
-    read = {name: (repository.path / f"report.{name}").read_text("utf-8") for name in names}
+    read = {name: repository.text(f"report.{name}") for name in names}
     assert "A/A check, no verdicts" in read["md"]
     assert re.search(r"<span>A/A( check)?</span>", read["html"])
-    assert 'name="cpg_verdict" value="A/A"' in (repository.path / "report.xml").read_text("utf-8")
+    assert 'name="cpg_verdict" value="A/A"' in repository.text("report.xml")
     for text in (result.stdout.str(), *read.values()):
         assert "AS GOOD AS ORACLE" not in text.replace("MODEL AS GOOD AS ORACLE&#", "")
         assert "LEARNED OUTPERFORMS" not in text

@@ -93,10 +93,7 @@ def test_what_gives_no_verdict_is_not_judged(project, before, after):
 def test_gates_without_parameters_fail_in_ci_and_those_that_are_skipped_do_not(
     project, monkeypatch, workers, mark
 ):
-    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
-    (project.path / "tox.ini").write_text(
-        f"{ini}\nempty_parameter_set_mark = {mark}\n", encoding="utf-8"
-    )
+    project.add("tox.ini", f"empty_parameter_set_mark = {mark}")
     text = TESTS.replace("test_good(cpg)", "test_good(cpg, _)", 1).replace(
         "@pytest.mark.cpg", '@pytest.mark.parametrize("_", [])\n@pytest.mark.cpg', 1
     )
@@ -110,9 +107,8 @@ def test_gates_without_parameters_fail_in_ci_and_those_that_are_skipped_do_not(
         "1 of 3 gates was left without parameters, as their list is empty, and all are required: "
         "test_gates.py::test_good[NOTSET]. Find out why it is, or use --cpg-require=1"
     ) in flat(result)
-    assert ("1 of 3 gates was skipped, and so not judged: test_gates.py::test_skipped") in flat(
-        result
-    )
+    skipped = "1 of 3 gates was skipped, and so not judged: test_gates.py::test_skipped"
+    assert skipped in flat(result)
     result.stdout.fnmatch_lines(["* test_good[[]NOTSET[]] *got empty parameter set"])
     assert project.runpytest("--cpg-require=1").ret == 0
 
@@ -156,8 +152,7 @@ def pytest_collection_modifyitems(items):
     ("dropped", "workers"), [(["test_other"], ("-n", "1")), (["test_good", "test_other"], ())]
 )
 def test_a_gate_that_a_plugin_drops_fails_in_ci(project, monkeypatch, workers, dropped):
-    with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:
-        conftest.write(DROPS.format(dropped=dropped))
+    project.add("conftest.py", DROPS.format(dropped=dropped))
     names = ", ".join(f"test_gates.py::{one}" for one in dropped)
     count = "1 of 2 gates was" if len(dropped) == 1 else "2 of 2 gates were"
     said = f"{count} collected, and dropped by a plugin or a conftest.py without saying so"
@@ -227,8 +222,7 @@ def test_accepted_gates_of_ignored_files_are_named(project, monkeypatch, option,
 
 
 def test_what_the_ini_file_requires_binds_the_whole_project_and_ci(project, monkeypatch):
-    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
-    (project.path / "tox.ini").write_text(f"{ini}\ncpg_require = 3\n", encoding="utf-8")
+    project.add("tox.ini", "cpg_require = 3")
     assert project.runpytest().ret == 1
     assert project.runpytest("test_gates.py").ret == 0
     monkeypatch.setenv("CI", "true")
@@ -277,13 +271,6 @@ def test_an_accepted_gate_that_was_deleted_fails_in_ci(project, monkeypatch, wor
         monkeypatch.delenv("CI")
 
 
-@pytest.mark.parametrize("value", ["some", "-1", "1.5"])
-def test_a_bad_requirement_is_refused(project, value):
-    result = project.runpytest(f"--cpg-require={value}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--cpg-require: need all or a whole number, got '{value}'*"])
-
-
 def test_a_gate_that_accepts_every_verdict_cannot_fail_and_says_so(repository):
     marker = "import pytest\n\n\n@pytest.mark.cpg(task='track', model='mirrored'{})\n{}"
     worst = ", max_verdict='model bottleneck'"
@@ -294,7 +281,7 @@ def test_a_gate_that_accepts_every_verdict_cannot_fail_and_says_so(repository):
     said = flat(repository.runpytest("--cpg-update-baseline", "--cpg-md=o.md"))
     assert "1 of 2 gates cannot fail, as max_verdict accepts every verdict: test_gates.py::" in said
     assert "would still fail" not in said
-    assert "cannot fail" in (repository.path / "o.md").read_text("utf-8")
+    assert "cannot fail" in repository.text("o.md")
     assert "cannot fail" in flat(repository.runpytest("-q"))
     result = repository.runpytest("--cpg-strict")
     result.assert_outcomes(passed=1, failed=1)
@@ -335,11 +322,9 @@ def test_gate(cpg, number): ...
 
 def test_a_cost_that_is_remembered_wrongly_is_not_known(repository):
     repository.makepyfile(test_gates=PLANNED)
-    folder = repository.path / ".pytest_cache" / "v" / "cpg"
-    folder.mkdir(parents=True)
     gates = (f"test_gates.py::test_gate[{number}]" for number in range(7))
     costs = dict(zip(gates, COSTS_OF_NOBODY, strict=True))
-    (folder / "costs.1").write_text(json.dumps(costs), encoding="utf-8")
+    repository.write(".pytest_cache/v/cpg/costs.1", json.dumps(costs))
     result = repository.runpytest("--cpg-plan")
     assert result.ret == 0
     assert len(re.findall(r"(?m)^ \S+ .* 0\.50\? .* \?$", result.stdout.str())) == 7
@@ -374,16 +359,29 @@ def test_options_that_leave_nothing_to_each_other_are_refused(first, second):
         check_session(started(flag(first), f"{flag(second)}=30"), settings)
 
 
-def test_a_clash_of_options_is_a_usage_error(project):
-    result = project.runpytest("--cpg-plan", "--cpg-json=out.json")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        *(
+            ([f"--cpg-require={value}"], f"need all or a whole number, got '{value}'*")
+            for value in ("some", "-1", "1.5")
+        ),
+        (["--cpg-plan", "--cpg-json=out.json"], "Leave one of them out."),
+        (["--cpg-only"], "--cpg-only was left out. Type -m *"),
+        (
+            ["-o", f"cpg_family_size={10**30}"],
+            "cpg_family_size in *: need a whole number of at most 1000000,*",
+        ),
+    ],
+)
+def test_an_option_that_cannot_be_obeyed_is_a_usage_error(project, options, said):
+    result = project.runpytest(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*Leave one of them out."])
+    result.stderr.fnmatch_lines([f"*{said}"])
 
 
 def test_a_smoke_test_overrules_what_was_not_typed_for_it(project, monkeypatch):
-    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
-    added = ini.replace("addopts = ", "addopts = --cpg-stop=sequential ")
-    (project.path / "tox.ini").write_text(added, encoding="utf-8")
+    project.change("tox.ini", "addopts = ", "addopts = --cpg-stop=sequential ")
     monkeypatch.setenv("PYTEST_CPG_MAX_EPISODES", "30")
     project.runpytest("--cpg-quick").stdout.fnmatch_lines([" . 2 gates ran (slowest: *"])
 
@@ -398,12 +396,6 @@ def test_an_option_that_is_left_out_says_what_to_type(name):
         with pytest.raises(pytest.UsageError) as found:
             check_names([written], prefix, {}, "here")
         assert found.value.args == (f"{written} here {said}",)
-
-
-def test_an_option_that_is_left_out_is_a_usage_error(project):
-    result = project.runpytest("--cpg-only")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--cpg-only was left out. Type -m *"])
 
 
 DOUBTFUL = """
@@ -439,12 +431,7 @@ def test_strict_sessions_fail_what_is_in_doubt(repository):
         "judged by raw rates near 1 (weak: a drop of 0.12 is possible)",
     ):
         assert f"--cpg-strict fails what its verdict would let pass: {why}" in flat(result)
-
-
-def test_a_project_may_be_strict_by_its_ini_file(repository):
-    repository.makepyfile(test_gates=DOUBTFUL)
-    ini = (repository.path / "tox.ini").read_text(encoding="utf-8")
-    (repository.path / "tox.ini").write_text(f"{ini}\ncpg_strict = true\n", encoding="utf-8")
+    repository.add("tox.ini", "cpg_strict = true")
     repository.runpytest().assert_outcomes(failed=3, passed=1)
 
 
@@ -493,8 +480,7 @@ def test_ten(cpg):
 
 
 def test_nothing_is_required_of_a_smoke_test(project, monkeypatch):
-    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
-    (project.path / "tox.ini").write_text(f"{ini}\ncpg_require = 3\n", encoding="utf-8")
+    project.add("tox.ini", "cpg_require = 3")
     monkeypatch.setenv("CI", "true")
     assert project.runpytest("--cpg-quick").ret == 0
     assert project.runpytest("--cpg-quick", "--cpg-require=0").ret == 0

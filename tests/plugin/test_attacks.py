@@ -45,8 +45,7 @@ def attacked(repository):
     """Run the tests of a text, beside what is added to the miniature's conftest and other files."""
 
     def run(tests=BAD, *options, conftest="", files=None, is_apart=False):
-        with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
-            file.write(conftest)
+        repository.add("conftest.py", conftest)
         for name, text in {"test_gates.py": HEAD + tests, **(files or {})}.items():
             (repository.path / name).parent.mkdir(parents=True, exist_ok=True)
             (repository.path / name).write_text(text, encoding="utf-8")
@@ -712,8 +711,7 @@ def test_a_conftest_file_that_exits_in_ci_is_refused_though_nothing_is_known(att
 def test_an_exit_that_says_that_something_is_wrong_is_left_to_pytest(repository, file, status):
     repository.makepyfile(test_gates=HEAD + BAD)
     repository.mkdir(".cpg").joinpath("baseline.json").touch()
-    with (repository.path / file).open("a", encoding="utf-8") as text:
-        text.write(f"\nraise SystemExit({status})\n")
+    repository.add(file, f"\nraise SystemExit({status})\n")
     result = repository.runpytest_subprocess()
     # It calls any exit while tests are collected an error of its own.
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR == 3

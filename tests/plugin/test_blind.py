@@ -1,6 +1,5 @@
 """Blind gates, which acting at random would pass: whatever the learned arm did, they fail."""
 
-import json
 import re
 from fnmatch import fnmatch
 
@@ -171,8 +170,8 @@ def test_whoever_accepts_planner_bottlenecks_accepts_blind_gates_and_is_told(doo
     result = doors.runpytest("--cpg-md=report.md", "--cpg-html=page.html")
     assert result.parseoutcomes() == {"inconclusive": 1}
     assert f"blind gate: {SAID}, so it judges no model (chance " in flat(result)
-    assert "| BLIND |" in (doors.path / "report.md").read_text("utf-8")
-    page = (doors.path / "page.html").read_text("utf-8")
+    assert "| BLIND |" in doors.text("report.md")
+    page = doors.text("page.html")
     assert SAID.capitalize() in page
     assert "To accept a gate" not in page
 
@@ -183,7 +182,7 @@ def test_only_who_does_not_accept_planner_bottlenecks_is_told_how_to(doors, acce
     doors.makepyfile(gate("closed", "right", more))
     result = doors.runpytest("--cpg-html=page.html")
     assert result.parseoutcomes() == {"inconclusive" if accepted else "failed": 1}
-    page = (doors.path / "page.html").read_text("utf-8")
+    page = doors.text("page.html")
     assert "The gate is at fault" in page
     assert ("To accept a gate" in page) is not accepted
 
@@ -202,9 +201,7 @@ def test_a_gate_that_stops_early_goes_on_with_chance_until_that_is_settled(doors
     result = doors.runpytest("--cpg-json=report.json")
     result.assert_outcomes(passed=1)
     assert "oracle and chance ran" in flat(result)
-    (compared,) = json.loads((doors.path / "report.json").read_text("utf-8"))["gates"][0][
-        "comparisons"
-    ]
+    (compared,) = doors.json("report.json")["gates"][0]["comparisons"]
     measured = compared["result"]
     sizes = {name: len(measured[name]["successes"]) for name in ("oracle", "learned", "chance")}
     assert sizes["oracle"] == sizes["learned"] < sizes["chance"] <= 100
@@ -232,8 +229,8 @@ def test_every_report_of_a_blind_gate_says_so(doors, monkeypatch):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"::error *title=BLIND%3A *{SAID[1:]}*"])
     for ending in ("json", "md", "html", "xml"):
-        assert SAID[1:] in (doors.path / f"report.{ending}").read_text("utf-8"), ending
-    document = json.loads((doors.path / "report.json").read_text("utf-8"))
+        assert SAID[1:] in doors.text(f"report.{ending}"), ending
+    document = doors.json("report.json")
     measured = document["gates"][0]["comparisons"][0]["result"]
     assert measured["chance_verdict"] == "LEARNED OUTPERFORMS ORACLE"
 

@@ -1,9 +1,7 @@
 """Arms that do not change with the model are kept from session to session."""
 
-import json
-
 import pytest
-from sessions import flat
+from sessions import flat, untimed
 
 GATE = """
 import pytest
@@ -18,11 +16,9 @@ def test_gate(cpg):
 @pytest.fixture
 def project(repository):
     """The miniature, whose task says by its key that it has not changed."""
-    path = repository.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
-    keyed = text.replace('    versions = {"track"', '    cache_key = "1"\n    versions = {"track"')
-    assert keyed != text
-    path.write_text(keyed, encoding="utf-8")
+    repository.change(
+        "conftest.py", '    versions = {"track"', '    cache_key = "1"\n    versions = {"track"'
+    )
 
     def gate(model="mirrored", more=""):
         repository.makepyfile(test_gates=GATE.format(model=model, more=more))
@@ -32,35 +28,22 @@ def project(repository):
     return repository
 
 
-def measured(project, name, *options):
-    project.runpytest(f"--cpg-json={name}.json", *options)
-    report = json.loads((project.path / f"{name}.json").read_text(encoding="utf-8"))
-    (gate,) = report["gates"]
+def measured(project, *options):
+    project.runpytest("--cpg-json=report.json", *options)
+    (gate,) = project.json("report.json")["gates"]
     (comparison,) = gate["comparisons"]
-    result = comparison["result"]
-    for arm in ("oracle", "learned", "chance"):
-        for time in ("seconds", "latency_ms", "cpu_ms"):
-            del result[arm][time]
-    if result["diagnosis"] is not None:
-        del result["diagnosis"]["seconds"]
-    return result
+    return untimed(comparison["result"])
 
 
 @pytest.mark.parametrize(
-    ("more", "workers"),
-    [
-        ("", ("-n", "1")),
-        (', stop="sequential", max_episodes=60', ()),
-    ],
+    ("more", "workers"), [("", ("-n", "1")), (', stop="sequential", max_episodes=60', ())]
 )
 @pytest.mark.usefixtures("own_hashes")
 def test_a_result_is_the_same_however_much_of_it_was_stored(project, more, workers):
     project.gate("right", more)
-    anew = measured(project, "anew", "--cpg-no-cache")
-    first = measured(project, "first", *workers)
-    again = measured(project, "again", *workers)
-    assert first == anew
-    assert again == anew
+    anew = measured(project, "--cpg-no-cache")
+    assert measured(project, *workers) == anew
+    assert measured(project, *workers) == anew
     text = project.runpytest("-s").stdout.str()
     assert " episodes stored (key " in text
     assert "two run again and equal" in text
@@ -68,7 +51,7 @@ def test_a_result_is_the_same_however_much_of_it_was_stored(project, more, worke
 
 def test_another_number_of_episodes_takes_what_is_there(project):
     project.runpytest("--cpg-episodes=12")
-    more = measured(project, "more", "--cpg-episodes=30")
+    more = measured(project, "--cpg-episodes=30")
     told = project.runpytest("-sv", "--cpg-episodes=30")
     assert "oracle: 30 episodes stored" in told.stdout.str()
     told.stdout.fnmatch_lines(
@@ -77,17 +60,15 @@ def test_another_number_of_episodes_takes_what_is_there(project):
             "  cpg: learned  * of 30 starts solved, ?.? s",
         ]
     )
-    fewer = measured(project, "fewer", "--cpg-episodes=20")
-    assert more == measured(project, "more_anew", "--cpg-episodes=30", "--cpg-no-cache")
-    assert fewer == measured(project, "fewer_anew", "--cpg-episodes=20", "--cpg-no-cache")
+    fewer = measured(project, "--cpg-episodes=20")
+    assert more == measured(project, "--cpg-episodes=30", "--cpg-no-cache")
+    assert fewer == measured(project, "--cpg-episodes=20", "--cpg-no-cache")
 
 
 def test_what_is_stored_and_cannot_be_repeated_is_discarded_and_said(project):
     project.runpytest()
-    path = project.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
     # The rewards are others, and the key still says that nothing has changed.
-    path.write_text(text.replace(".astype(float)", ".astype(float) + 0.25"), encoding="utf-8")
+    project.change("conftest.py", ".astype(float)", ".astype(float) + 0.25")
     result = project.runpytest()
     said = flat(result)
     assert "the stored oracle arm could not be repeated: returns of episode" in said
@@ -111,52 +92,30 @@ def test_nothing_is_stored_where_pytest_keeps_nothing(project):
 
 
 def test_a_gate_that_was_broken_off_keeps_the_arm_that_was_finished(project):
-    path = project.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(
-        text.replace(
-            "def mirrored(observations, actions):",
-            "def mirrored(observations, actions):\n    calls.append(1)\n"
-            "    if len(calls) > 40:\n        raise KeyboardInterrupt",
-        )
-        + "\ncalls = []\n",
-        encoding="utf-8",
-    )
+    begins = "def mirrored(observations, actions):\n"
+    stops = "    calls.append(1)\n    if len(calls) > 40:\n        raise KeyboardInterrupt\n"
+    project.change("conftest.py", begins, f"calls = []\n\n\n{begins}{stops}")
     assert project.runpytest_subprocess().ret == pytest.ExitCode.INTERRUPTED
-    path.write_text(text, encoding="utf-8")
+    project.change("conftest.py", stops, "")
     assert "oracle: 20 episodes stored" in project.runpytest("-s").stdout.str()
 
 
-def test_a_damaged_file_is_run_anew_and_named(project):
-    project.runpytest()
-    for path in project.path.glob(".pytest_cache/d/cpg-arms/*"):
-        path.write_bytes(path.read_bytes()[:-9])
-    result = project.runpytest()
-    assert result.ret == 0
-    assert "is not as it was written; its arm is run again" in flat(result)
-
-
 def test_what_one_stored_arm_shows_to_have_changed_is_run_anew_in_all(project):
-    project.gate()
-    measured(project, "stored")
-    path = project.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
+    project.runpytest()
     # A step to the right succeeds, which the oracle hardly takes; the key says nothing of it.
-    changed = text.replace("< 0.3)", "< 0.3 + 9 * (actions[..., 0] == 1.0))")
-    assert changed != text
-    path.write_text(changed, encoding="utf-8")
-    found = measured(project, "found")
+    project.change("conftest.py", "< 0.3)", "< 0.3 + 9 * (actions[..., 0] == 1.0))")
+    found = measured(project)
     assert any("discarded and run anew" in note for note in found["notes"])
-    anew = measured(project, "anew", "--cpg-no-cache")
+    anew = measured(project, "--cpg-no-cache")
     assert {**found, "notes": anew["notes"]} == anew
 
 
-def test_a_damaged_cache_does_not_fail_a_strict_session(project):
+def test_a_damaged_file_is_run_anew_and_named_and_fails_no_strict_session(project):
     text = GATE.format(model="right", more=", episodes=100, confidence=0.9")
     project.makepyfile(test_gates=text.replace(', max_verdict="MODEL BOTTLENECK"', ""))
     project.runpytest()
-    for path in project.path.glob(".pytest_cache/d/cpg-arms/*.json"):
-        path.write_text("{", encoding="utf-8")
+    for path in project.path.glob(".pytest_cache/d/cpg-arms/*"):
+        path.write_bytes(path.read_bytes()[:-9])
     result = project.runpytest("--cpg-strict")
-    assert "is not as it was written" in flat(result)
+    assert "is not as it was written; its arm is run again" in flat(result)
     assert result.ret == 0

@@ -235,7 +235,7 @@ def test_a_page_is_the_one_that_the_session_would_have_written(reports, said):
     # The line that the session itself has written is no other session.
     assert said("html", "bad.json", ".cpg/history", "good.json")[0] == 0
     with_history = undated(written, dates=1)
-    line = (reports.path / ".cpg" / "history").read_text("utf-8").splitlines()[0]
+    line = reports.text(".cpg/history").splitlines()[0]
     (reports.path / "first").write_text(line, encoding="utf-8")
     assert said("html", "bad.json", "first", "good.json")[0] == 0
     assert undated(written, dates=0) == with_history
@@ -250,7 +250,7 @@ def test_a_page_is_the_one_that_the_session_would_have_written(reports, said):
     (reports.path / "model.npz").write_text("weights", encoding="utf-8")
     for name in ("conftest.py", "model.npz", ".cpg/history", "new.py"):
         assert said("html", "good.json", "-o", name)[0] == 2
-    assert (reports.path / "model.npz").read_text("utf-8") == "weights"
+    assert reports.text("model.npz") == "weights"
 
 
 @needs_git
@@ -278,7 +278,7 @@ def test_accept_writes_what_the_session_would_have_accepted(folder, said):
     assert baseline.read_text(encoding="utf-8") == measured
     # Accepted elsewhere, too.
     assert said("accept", "r.json", "--baseline", "other.json")[0] == 0
-    assert (folder.path / "other.json").read_text(encoding="utf-8") == measured
+    assert folder.text("other.json") == measured
 
 
 @needs_git

@@ -164,7 +164,7 @@ def test_it_is_required_in_ci(custom, monkeypatch):
 
 def test_it_is_accepted_and_compared(custom):
     custom("--cpg-update-baseline", limit=0.2).stdout.fnmatch_lines(["*accepted*"])
-    text = (custom.pytester.path / ".cpg" / "baseline.json").read_text()
+    text = custom.pytester.text(".cpg/baseline.json")
     kept = json.loads(text)[1][NAME]
     assert kept["kind"] == "one_step_error"
     custom("--cpg-drift=fail", limit=0.2).assert_outcomes(passed=1)

@@ -1,7 +1,5 @@
 """Diagnoses of gates, as a user sees them."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -46,12 +44,12 @@ def test_a_model_bottleneck_says_why_and_reports_hold_it(repository):
             "    regret *",
         ]
     )
-    report = json.loads((repository.path / "r.json").read_text())
+    report = repository.json("r.json")
     bad, good = (gate["comparisons"][0]["result"]["diagnosis"] for gate in report["gates"])
     assert (bad["cause"], good) == ("ONE-STEP ERROR", None)
     for name in ("c.md", "p.html"):
-        assert "ONE-STEP ERROR" in (repository.path / name).read_text()
-    assert "How far plans go from the training data" in (repository.path / "p.html").read_text()
+        assert "ONE-STEP ERROR" in repository.text(name)
+    assert "How far plans go from the training data" in repository.text("p.html")
 
 
 CHANGE = """
@@ -78,11 +76,11 @@ def test_a_model_that_returns_the_change_is_told_so_and_passes_as_advised(reposi
             "  Do       *Return `o + model(o, a)`*",
         ]
     )
-    report = json.loads((repository.path / "r.json").read_text())
+    report = repository.json("r.json")
     misreading = report["gates"][0]["comparisons"][0]["result"]["diagnosis"]["misreading"]
     assert misreading["name"] == "RETURNS THE CHANGE"
     for name in ("c.md", "p.html"):
-        text = (repository.path / name).read_text()
+        text = repository.text(name)
         assert "RETURNS THE CHANGE" in text
         assert "the gate wants the next observation" in text
     repository.makepyfile(CHANGE.format(returned="o + model(o, a)"))
@@ -93,7 +91,7 @@ def test_a_model_that_returns_the_change_is_told_so_and_passes_as_advised(reposi
 def test_what_is_diagnosed_can_be_chosen(repository, asked, found):
     repository.makepyfile(GATE)
     repository.runpytest(f"--cpg-diagnose={asked}", "--cpg-json=r.json")
-    report = json.loads((repository.path / "r.json").read_text())
+    report = repository.json("r.json")
     results = [gate["comparisons"][0]["result"] for gate in report["gates"]]
     assert [result["diagnosis"] is not None for result in results] == found
 

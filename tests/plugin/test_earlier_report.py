@@ -28,7 +28,7 @@ def test_a_page_has_it_as_its_history(repository, method):
         "--cpg-episodes=10", "--cpg-html=page.html", "--cpg-history=old.json"
     )
     result.assert_outcomes(passed=1)
-    text = (repository.path / "page.html").read_text(encoding="utf-8")
+    text = repository.text("page.html")
     text = re.sub(r"<[^>]+>", " ", text)
     assert re.search(r"0000000\s+0/10\s+1\.00 \[0\.61, 1\.00\]", text)
     assert re.search(r"10/10\s+0\.00 \[-0\.22, 0\.22\]", text)

@@ -174,9 +174,7 @@ def test_a_thread_that_ends_the_session_does_not_pass_it(repository):
 def test_what_a_model_raises_is_shown_without_frames_of_ours(repository):
     # Arms of this task are kept, which those of the other are not.
     write(repository, model("if late(): raise RuntimeError('mine')"))
-    path = repository.path / "test_gates.py"
-    text = path.read_text(encoding="utf-8").replace("track", "maze")
-    path.write_text(text, encoding="utf-8")
+    repository.change("test_gates.py", "track", "maze")
     output = check(repository.runpytest("-k", "test_gate"), 1, "RuntimeError: mine")
     assert not re.findall(r'File "\S*pytest_cpg/', output)
 
@@ -202,16 +200,15 @@ def test_unit():
 def test_a_model_that_forks_leaves_reports_to_its_parent(repository):
     text = model("if late() and len(calls) == 40: fork()")
     write(repository, f"PID = os.getpid()\n{FORKS}{text}")
-    with (repository.path / "test_gates.py").open("a", encoding="utf-8") as file:
-        file.write(LATE)
+    repository.add("test_gates.py", LATE)
     result = repository.runpytest_subprocess("-q", "--cpg-md=out.md", "-W", "ignore")
     assert result.ret == 1
     # A child that went on would have waited for its parent's end, and passed.
-    child = int((repository.path / "child").read_text())
+    child = int(repository.text("child"))
     deadline = time.monotonic() + 60
     while is_running(child) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert "failed" in (repository.path / "out.md").read_text(encoding="utf-8").splitlines()[1]
+    assert "failed" in repository.text("out.md").splitlines()[1]
 
 
 def is_running(process):
@@ -263,18 +260,14 @@ def outcomes(report):
     }
 
 
-def test_gates_of_workers_that_are_all_killed_are_named(repository):
-    options = "-n", "2", "--dist=each", "--max-worker-restart=0"
-    unreported(run_apart(repository, model("if late(): os._exit(1)"), *options))
-
-
-def test_gates_of_an_interrupted_worker_are_named(repository):
-    interrupt = f"os.kill({tell_workers(repository)}, signal.SIGINT)"
-    interrupts = model(f"if late() and len(calls) == 40: {interrupt}")
-    unreported(run_apart(repository, interrupts, "-n", "1"))
-
-
-def unreported(result):
+@pytest.mark.parametrize("how", ["killed", "interrupted"])
+def test_gates_of_workers_that_end_are_named(repository, how):
+    interrupt = f"len(calls) == 40: os.kill({tell_workers(repository)}, signal.SIGINT)"
+    line, options = {
+        "killed": ("late(): os._exit(1)", ("2", "--dist=each", "--max-worker-restart=0")),
+        "interrupted": (f"late() and {interrupt}", ("1",)),
+    }[how]
+    result = run_apart(repository, model(f"if {line}"), "-n", *options)
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*- cpg: 2 gates*not reported*", " ! test_gate *did not report"])
 
@@ -284,13 +277,11 @@ def test_gates_of_a_worker_that_breaks_are_in_the_report(repository):
     odd += "    record_property('x', object())\n"
     result = run(repository, model() + odd, "-n", "1", "--cpg-md=out.md")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
-    assert "2 not reported" in (repository.path / "out.md").read_text(encoding="utf-8")
+    assert "2 not reported" in repository.text("out.md")
 
 
 def test_workers_that_end_before_they_say_anything_are_missed(repository, monkeypatch):
-    conftest = repository.path / "conftest.py"
-    ends = "import os\nif 'PYTEST_XDIST_WORKER' in os.environ:\n    os._exit(0)\n"
-    conftest.write_text(ends + conftest.read_text(encoding="utf-8"), encoding="utf-8")
+    repository.add("conftest.py", "import os\n'PYTEST_XDIST_WORKER' in os.environ and os._exit(0)")
     said = "no xdist worker said which gates there are before it ended"
     options = "-n", "1", "--max-worker-restart=0"
     assert said not in run(repository, model(), *options).stdout.str()
@@ -325,9 +316,7 @@ def test_a_gate_whose_worker_ends_is_missed(repository):
 
 
 def test_a_cache_folder_that_is_a_file_costs_only_time(repository):
-    folder = repository.path / ".pytest_cache" / "d"
-    folder.mkdir(parents=True)
-    (folder / "cpg-arms").write_text("", encoding="utf-8")
+    repository.write(".pytest_cache/d/cpg-arms", "")
     result = run(repository, model())
     check(result, 0, "2 passed")
 
@@ -337,18 +326,15 @@ def test_two_sessions_at_once_lose_nothing(repository):
     run(repository, model())
     command = [sys.executable, "-mpytest", "-q", "--cpg-update-baseline"]
     with (repository.path / "said").open("w+", encoding="utf-8") as said:
+        command += ["--cpg-html=page.html", "--cpg-seed=3"]
         both = [
-            repository.popen(
-                [*command, f"--cpg-json={number}.json", "--cpg-html=page.html", "--cpg-seed=3"],
-                stdout=said,
-                stderr=said,
-            )
+            repository.popen([*command, f"--cpg-json={number}.json"], stdout=said, stderr=said)
             for number in range(2)
         ]
         codes = [process.wait() for process in both]
-    assert codes == [0, 0], (repository.path / "said").read_text(encoding="utf-8")
+    assert codes == [0, 0], repository.text("said")
     assert outcomes(repository.path / "0.json") == outcomes(repository.path / "1.json")
-    assert (repository.path / "page.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert repository.text("page.html").rstrip().endswith("</html>")
     check(repository.runpytest("--cpg-seed=3", "--cpg-drift=fail"), 0, "2 passed")
 
 

@@ -109,7 +109,7 @@ NAMED = "the kind of gate 'mine': "
 @pytest.fixture
 def faulty(repository):
     """Runs a gate of a kind as it should be, and one of a kind with these members in its place."""
-    track = (repository.path / "conftest.py").read_text(encoding="utf-8")
+    track = repository.text("conftest.py")
     repository.makepyfile(test_two_kinds=TESTS)
 
     def run(members, *options):

@@ -184,7 +184,7 @@ def test_a_file_that_a_contributed_reader_reads_and_other_files_beside_it(gate, 
     (repository.path / "run").mkdir(exist_ok=True)
     (repository.path / "run" / "gain.txt").write_text("1.0")
     repository.makeconftest(
-        (repository.path / "conftest.py").read_text()
+        repository.text("conftest.py")
         + """
 
 def pytest_cpg_checkpoint_readers():

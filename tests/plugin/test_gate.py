@@ -467,7 +467,7 @@ def test_an_accepted_comparison_is_not_shown_as_the_failed_one(repository):
 @mostly_alone
 def test_setting_up_only_is_no_way_past_a_gate(repository, monkeypatch, workers):
     monkeypatch.setenv("CI", "true")
-    conftest = (repository.path / "conftest.py").read_text(encoding="utf-8")
+    conftest = repository.text("conftest.py")
     repository.makeconftest(conftest.replace("return observations - actions", "raise SystemExit"))
     repository.makepyfile(gate(model="mirrored"))
     result = repository.runpytest("--setup-only", *workers)
@@ -634,7 +634,7 @@ def test_a_test_that_fails_by_itself_shows_its_gate_first(
         ]
         result.stdout.fnmatch_lines(section)
     assert len(list((repository.path / ".cpg" / "lost").glob("*.json"))) == 3
-    assert (repository.path / "out.xml").read_text(encoding="utf-8").count("cpg_verdict") == 3
+    assert repository.text("out.xml").count("cpg_verdict") == 3
     if "--tb=native" not in options:
         first = LOST_ALL[:30] if between == ", too:" else "AssertionError: mine"
         result.stdout.fnmatch_lines([f"FAILED test_gates.py::test_gate - {first}*"])

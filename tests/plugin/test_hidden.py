@@ -1,7 +1,6 @@
 """Verdicts that a test could hide: by skipping itself, and by markers that lie close."""
 
 import re
-from pathlib import Path
 
 import pytest
 from ways import mostly_alone
@@ -115,8 +114,7 @@ LATE = {
 
 @pytest.mark.parametrize(("added", "body"), LATE.values(), ids=LATE)
 def test_a_late_marker_of_a_test_that_measures_nothing_is_refused(repository, added, body):
-    with Path("conftest.py").open("a") as conftest:
-        conftest.write(f"\nimport pytest\n{added}\n")
+    repository.add("conftest.py", f"import pytest\n{added}")
     repository.makepyfile(f"import pytest\n\ndef test_gate(request):\n    {body}\n")
     # Something asked of the session would have it followed without a gate.
     repository.makeini("[pytest]\naddopts = -p no:hypothesispytest\n")
@@ -152,8 +150,7 @@ def test_no_gate_is_lost_that_a_hook_of_the_project_brings(
     repository, monkeypatch, hook, module, options
 ):
     monkeypatch.setenv("CI", "1")
-    with Path("conftest.py").open("a") as conftest:
-        conftest.write(hook)
+    repository.add("conftest.py", hook)
     repository.makepyfile(module)
     repository.makeini("[pytest]\naddopts = -p no:hypothesispytest\n")
     assert repository.runpytest_subprocess(*options).ret == pytest.ExitCode.TESTS_FAILED
@@ -171,12 +168,6 @@ def test_gate(cpg): ...
     )
     result = repository.runpytest("--cpg-confidence=0.999999")
     result.stdout.fnmatch_lines(["  arm  * 99.9999% CI", "*--cpg-confidence=0.999999"])
-
-
-def test_a_family_of_impossible_size_is_refused(repository):
-    result = repository.runpytest("-o", "cpg_family_size=1" + "0" * 30)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*cpg_family_size in *: need a whole number of at most 1000000,*"])
 
 
 def test_a_comparison_that_is_broken_off_and_caught_fails_its_gate(repository):

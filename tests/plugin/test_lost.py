@@ -1,7 +1,6 @@
 """Lost episodes: kept when a gate fails, run again when asked for, and filmed."""
 
 import errno
-import json
 import os
 import re
 import shlex
@@ -66,9 +65,7 @@ def drawn(project):
     """The project, whose task has pictures."""
     for package in ("PIL", "jinja2"):
         pytest.importorskip(package)
-    path = project.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("    def reset(self, seeds):", DRAWN), encoding="utf-8")
+    project.change("conftest.py", "    def reset(self, seeds):", DRAWN)
     return project
 
 
@@ -85,7 +82,7 @@ def test_a_gate_that_fails_says_how_to_replay_what_it_lost(project, failed, lost
         ["*cpg: replay, no verdict*", " replay of 20 episodes, no verdict: track,*", " traces: *"]
     )
     assert "MODEL BOTTLENECK" not in again.stdout.str()
-    assert (project.path / ".cpg/lost/.gitignore").read_text(encoding="utf-8").endswith("*\n")
+    assert project.text(".cpg/lost/.gitignore").endswith("*\n")
 
 
 def test_a_replay_typed_outside_of_the_project_leads_to_it(project, monkeypatch):
@@ -155,8 +152,7 @@ def test_a_later_comparison_is_replayed_once_those_before_it_have_run(project):
     again.stdout.fnmatch_lines(
         ["  cpg: learned  * starts solved, * s", " replay of 20 episodes, no verdict: *"]
     )
-    path = project.path / "test_gates.py"
-    path.write_text(TWICE.replace("    bad =", "    return\n    bad ="), encoding="utf-8")
+    project.change("test_gates.py", "    bad =", "    return\n    bad =")
     again = project.runpytest(*command.groups())
     said = "nothing was replayed: the test ended before its comparison 2"
     again.stdout.fnmatch_lines([said, f" {said}"])
@@ -195,7 +191,7 @@ def test_an_episode_in_which_a_model_breaks_is_named_with_what_led_there_and_run
     ), section
     assert f"\x1b[36m           pytest {command}\x1b[0m" in found[1]
     assert f"it predicted NaN {place}" in re.sub(r"\x1b\[\d*m", "", shown.partition("cpg: 2")[2])
-    gates = json.loads((project.path / "o.json").read_text())["gates"]
+    gates = project.json("o.json")["gates"]
     (detail,) = (one["detail"] for one in gates if one["outcome"] == "error")
     assert detail.startswith(f"error in setup: it predicted NaN {place}. The model predicted NaN, ")
     assert detail.endswith(f" Reproduce it alone: pytest {command}")
@@ -252,25 +248,18 @@ def test_a_gate_fails_the_same_where_nothing_can_be_written(project):
     assert "--cpg-replay" not in result.stdout.str()
 
 
-def test_a_full_disk_costs_the_lost_episodes_and_says_so(project, monkeypatch):
+@pytest.mark.parametrize("trouble", ["a full disk", "a file in the way"])
+def test_a_gate_fails_the_same_where_its_lost_episodes_cannot_be_kept(
+    project, monkeypatch, trouble
+):
     def is_full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", is_full)
+    if trouble == "a full disk":
+        monkeypatch.setattr(os, "fsync", is_full)
+    else:
+        project.write(".cpg", "")
     result = project.runpytest_inprocess()
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        [
-            "MODEL BOTTLENECK: *",
-            "  Lost     episodes were not kept: *",
-        ]
-    )
-    assert "--cpg-replay" not in result.stdout.str()
-
-
-def test_a_gate_fails_the_same_where_a_file_is_in_the_way(project):
-    (project.path / ".cpg").write_text("", encoding="utf-8")
-    result = project.runpytest()
     assert result.ret == 1
     result.stdout.fnmatch_lines(["MODEL BOTTLENECK: *", "  Lost     episodes were not kept: *"])
     assert "--cpg-replay" not in result.stdout.str()
@@ -295,9 +284,7 @@ def test_what_fails_is_filmed(drawn):
 
 
 def test_films_are_refused_without_pillow(project, monkeypatch):
-    (project.path / "PIL.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'PIL'\", name='PIL')", encoding="utf-8"
-    )
+    project.write("PIL.py", "raise ModuleNotFoundError(\"No module named 'PIL'\", name='PIL')")
     monkeypatch.setenv("PYTHONPATH", str(project.path))
     result = project.runpytest_subprocess("--cpg-render")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -306,7 +293,7 @@ def test_films_are_refused_without_pillow(project, monkeypatch):
 
 def test_a_page_links_to_the_films_of_its_session(drawn):
     drawn.runpytest("--cpg-render", "--cpg-html=out/page.html", "--cpg-json=report.json")
-    page = (drawn.path / "out/page.html").read_text(encoding="utf-8")
+    page = drawn.text("out/page.html")
     links = re.findall(r'href="(\.\./[^"]+\.gif)"', page)
     assert len(links) == 3
     assert all((drawn.path / "out" / link).is_file() for link in links)
@@ -314,12 +301,8 @@ def test_a_page_links_to_the_films_of_its_session(drawn):
 
 def test_a_page_holds_the_most_telling_lost_episode_in_itself(drawn):
     drawn.runpytest("--cpg-html=page.html", "--cpg-json=r.json", "-n", "1")
-    page = (drawn.path / "page.html").read_text(encoding="utf-8")
-    strips = [
-        one["strip"]
-        for gate in json.loads((drawn.path / "r.json").read_text(encoding="utf-8"))["gates"]
-        for one in gate["comparisons"]
-    ]
+    page = drawn.text("page.html")
+    strips = [one["strip"] for gate in drawn.json("r.json")["gates"] for one in gate["comparisons"]]
     assert strips[1] is None, "that gate passes"
     assert [one["arm"] for one in strips[0]["reels"]] == ["oracle", "learned"]
     assert f"Episode {strips[0]['episode']}, the most telling of 20 lost episodes" in page
@@ -328,22 +311,19 @@ def test_a_page_holds_the_most_telling_lost_episode_in_itself(drawn):
     assert all(f"base64,{image}" in page for image in frames)
     # Nobody who asks for no page waits for pictures.
     drawn.runpytest("--cpg-json=r.json")
-    assert '"strip": null' in (drawn.path / "r.json").read_text(encoding="utf-8")
-    assert '"strip": {' not in (drawn.path / "r.json").read_text(encoding="utf-8")
+    assert '"strip": null' in drawn.text("r.json")
+    assert '"strip": {' not in drawn.text("r.json")
 
 
 @pytest.mark.parametrize("error", ["IncompleteError", "ValueError"])
 def test_a_gate_that_cannot_be_drawn_leaves_pictures_to_the_next(project, monkeypatch, error):
     for package in ("PIL", "jinja2"):
         pytest.importorskip(package)
-    path = project.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
     late = "    def render(self, states):\n        late.append(1)\n"
     late += f"        if len(late) == 1:\n            raise {error}('late')\n"
     drawn = DRAWN.replace("    def render(self, states):\n", late)
-    head = "from pytest_cpg.contracts import IncompleteError\n\nlate = []\n"
-    text = text.replace("    def reset(self, seeds):", drawn)
-    path.write_text(f"{head}{text}", encoding="utf-8")
+    project.change("conftest.py", "    def reset(self, seeds):", drawn)
+    project.add("conftest.py", "from pytest_cpg.contracts import IncompleteError\n\nlate = []")
     gates = GATES.format(model="mirrored", more="").replace('"right"', '"mirrored"')
     project.makepyfile(test_gates=gates)
     begun, begin = [], SessionRuns.deadline
@@ -357,7 +337,7 @@ def test_a_gate_that_cannot_be_drawn_leaves_pictures_to_the_next(project, monkey
     result.assert_outcomes(failed=2, passed=1)
     said = "  Film     none: ValueError: late"
     assert result.outlines.count(said) == (error == "ValueError")
-    report = json.loads((project.path / "r.json").read_text(encoding="utf-8"))
+    report = project.json("r.json")
     strips = [gate["comparisons"][0]["strip"] for gate in report["gates"]]
     assert [strip is None for strip in strips] == [True, False]
     assert len(begun) == 2, "pictures have no time of their own"
@@ -367,7 +347,7 @@ def test_a_page_without_pictures_has_no_hole(project):
     pytest.importorskip("jinja2")
     result = project.runpytest("--cpg-html=page.html")
     result.stdout.fnmatch_lines(["MODEL BOTTLENECK: *", " written: page.html"])
-    page = (project.path / "page.html").read_text(encoding="utf-8")
+    page = project.text("page.html")
     assert "most telling" not in page
     assert 'class="film"' not in page
     assert "has no pictures" not in result.stdout.str()

@@ -140,8 +140,7 @@ def test_all_mistakes_of_a_file_are_said_at_once_with_their_lines(repository):
         def test_other(): ...
         """,
     )
-    with (repository.path / "tox.ini").open("a", encoding="utf-8") as ini:
-        ini.write("\nmarkers = cpgs(task): mine\n")
+    repository.add("tox.ini", "\nmarkers = cpgs(task): mine\n")
     result = repository.runpytest("-W", "ignore")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.assert_outcomes(errors=2)
@@ -201,8 +200,8 @@ def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repositor
     assert "ERROR: --cpg-task names no option. pytest --help lists them." in said
     assert "got 'sequentail'. Did you mean 'sequential'?" in refused("--cpg-stop=sequentail")
     # Whoever brings an option of that name may have it.
-    with (repository.path / "conftest.py").open("a", encoding="utf-8") as file:
-        file.write("\n\ndef pytest_addoption(parser):\n    parser.addoption('--cpg-checkpoint')\n")
+    option = "def pytest_addoption(parser):\n    parser.addoption('--cpg-checkpoint')"
+    repository.add("conftest.py", option)
     assert repository.runpytest("--cpg-checkpoint", "b.pt").ret == pytest.ExitCode.OK
     assert "--cpg-episods names" in refused("--cpg-checkpoint=b.pt", "--cpg-episods=20")
     repository.makeini("[pytest]\ncpg_episods = 5\ncpg_quick = 1\n")
@@ -230,8 +229,11 @@ def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repositor
         ("", {}, ["--cpg-model="], "need the name of a registered world model, got ''; or"),
         ("cpg_episodes = lots", {}, [], "tox.ini is 'lots'. Give episodes per arm"),
         ("", {"PYTEST_CPG_SEED": "one"}, [], "PYTEST_CPG_SEED: need a whole number of at least 0"),
+        *(
+            ("", {}, [f"--cpg-timeout={value}"], f"0 for no limit, got '{value}'")
+            for value in ("soon", "-1", "inf", "1e308", "nan")
+        ),
     ],
-    ids=["option", "bound", "name", "ini", "environment"],
 )
 def test_a_bad_value_is_a_usage_error_that_names_its_place(
     repository, monkeypatch, ini, environment, options, message

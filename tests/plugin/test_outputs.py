@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_imported_is_named_and_no_session_with_one_passed(
     assert validated(repository.path / "report.json")["session"]["uncollected"] == {
         "test_broken.py": "ModuleNotFoundError: No module named 'nothing_here'"
     }
-    page = (repository.path / "page.html").read_text(encoding="utf-8")
+    page = repository.text("page.html")
     assert "<title>Session failed (1 passes)</title>" in page
 
 
@@ -177,7 +177,7 @@ def test_a_gate_that_is_refused_while_collecting_is_in_the_report(repository):
     assert result.ret == pytest.ExitCode.INTERRUPTED
     expected = "pytest-cpg: interrupted (0 gates, 1 not collected, exit code 2)"
     assert counts_of(repository.path) == expected
-    assert "did you mean" in (repository.path / "comment.md").read_text(encoding="utf-8").lower()
+    assert "did you mean" in repository.text("comment.md").lower()
 
 
 @both_ways
@@ -198,7 +198,7 @@ def test_a_refusal_while_collecting_is_whole_in_the_comment_and_a_line_in_the_su
 def test_an_internal_error_is_no_pass(repository):
     repository.makepyfile(test_good=GREEN)
     repository.makeconftest(
-        (repository.path / "conftest.py").read_text(encoding="utf-8")
+        repository.text("conftest.py")
         + "\ndef pytest_runtest_logfinish(): raise RuntimeError('not ours')\n"
     )
     result = repository.runpytest("--cpg-md=comment.md")
@@ -210,7 +210,7 @@ def test_an_internal_error_is_no_pass(repository):
 @mostly_alone
 def test_a_comment_for_a_pull_request_keeps_names_as_text(project, workers):
     project.runpytest("--cpg-md=comment.md", *workers)
-    text = (project.path / "comment.md").read_text(encoding="utf-8")
+    text = project.text("comment.md")
     assert text.startswith("<!-- pytest-cpg report -->\n### ❌ 2 of 5 gates fail: ")
     # As code in the table, and in HTML with entities.
     assert "`test_gate[a\\|b <i>]`" in text
@@ -222,8 +222,7 @@ def test_a_comment_for_a_pull_request_keeps_names_as_text(project, workers):
 def test_paths_of_the_ini_file_are_from_its_folder_and_typed_ones_from_where_one_is(
     project, monkeypatch
 ):
-    ini = (project.path / "tox.ini").read_text(encoding="utf-8")
-    (project.path / "tox.ini").write_text(f"{ini}\ncpg_json = ini.json\n", encoding="utf-8")
+    project.add("tox.ini", "cpg_json = ini.json")
     (project.path / "below").mkdir()
     monkeypatch.chdir(project.path / "below")
     project.runpytest("--rootdir=..", "-c", "../tox.ini", "..", "--cpg-md=typed.md")
@@ -242,20 +241,20 @@ def test_a_page_shows_every_gate_and_their_history(project, workers):
     project.runpytest("--cpg-json=old.json", "--cpg-seed=1")
     first = project.runpytest("--cpg-html=page.html", "--cpg-history=old.json", *workers)
     first.stdout.fnmatch_lines([" written: page.html"])
-    text = (project.path / "page.html").read_text(encoding="utf-8")
+    text = project.text("page.html")
     assert "<i>" not in text
     assert "a|b &lt;i&gt;" in text
     from_report = histories_in(text)
     # The line that the first session has written holds what its report holds.
     (project.path / ".cpg/history").write_text(
-        (project.path / ".cpg/history").read_text(encoding="utf-8").splitlines()[0] + "\n",
+        project.text(".cpg/history").splitlines()[0] + "\n",
         encoding="utf-8",
     )
     project.runpytest("--cpg-html=page.html", *workers)
-    text = (project.path / "page.html").read_text(encoding="utf-8")
+    text = project.text("page.html")
     assert histories_in(text) == from_report
     assert len(from_report) == 2
-    lines = (project.path / ".cpg/history").read_text(encoding="utf-8").splitlines()
+    lines = project.text(".cpg/history").splitlines()
     assert [sorted(json.loads(line)["comparisons"]) for line in lines] == 2 * [
         ["test_gates.py::test_broken"]
         + [f"test_gates.py::test_gate[{model}]" for model in ("a|b <i>", "right")]
@@ -288,7 +287,7 @@ def test_a_history_is_kept_out_of_git(project):
     assert untracked == ["?? .cpg/baseline.json"]
     head = [git, "rev-parse", "--short=12", "HEAD"]
     commit = subprocess.run(head, cwd=project.path, check=True, capture_output=True, text=True)
-    lines = (project.path / ".cpg/history").read_text(encoding="utf-8").splitlines()
+    lines = project.text(".cpg/history").splitlines()
     said = [json.loads(line) for line in lines]
     assert [one["commit"] for one in said] == [commit.stdout.strip()] * 2
     assert all(datetime.fromisoformat(one["date"]).tzinfo for one in said)
@@ -335,7 +334,7 @@ def test_a_history_of_immense_returns_can_be_drawn(project, earlier):
     (project.path / "old.json").write_text(json.dumps(report), encoding="utf-8")
     result = project.runpytest("--cpg-html=p.html", "--cpg-history=old.json", "-k", "right")
     assert result.ret == pytest.ExitCode.OK
-    drawn = re.findall(r' d="([^"]*)"', (project.path / "p.html").read_text(encoding="utf-8"))
+    drawn = re.findall(r' d="([^"]*)"', project.text("p.html"))
     assert drawn
     assert not re.search("nan|inf", " ".join(drawn))
 
@@ -360,7 +359,7 @@ def test_a_history_may_have_brackets_in_its_path(project, earlier):
     (project.path / "old [1].json").write_text(json.dumps(earlier), encoding="utf-8")
     result = project.runpytest("--cpg-html=p.html", "--cpg-history=old [1].json", "-k", "right")
     result.stdout.no_fnmatch_line("*nothing matches*")
-    assert len(histories_in((project.path / "p.html").read_text(encoding="utf-8"))) == 1
+    assert len(histories_in(project.text("p.html"))) == 1
 
 
 def test_a_history_that_matches_nothing_is_said(project):
@@ -480,12 +479,12 @@ def test_a_smoke_test_is_called_one_and_no_pass(repository):
     repository.makepyfile(test_good=GREEN)
     repository.runpytest("--cpg-quick", "--cpg-md=comment.md", "--cpg-html=page.html")
     assert heading_of(repository.path) == "### ✅ 1 gate ran: smoke test, no verdicts"
-    page = (repository.path / "page.html").read_text(encoding="utf-8")
+    page = repository.text("page.html")
     assert "<title>Smoke test passed: no verdicts</title>" in page
     assert "<h1>Smoke test passed: no verdicts</h1>" in page
     repository.runpytest("--cpg-md=comment.md", "--cpg-html=page.html")
     assert heading_of(repository.path) == "### ✅ 1 of 1 gate passed"
-    page = (repository.path / "page.html").read_text(encoding="utf-8")
+    page = repository.text("page.html")
     assert "<title>1 gate passes</title>" in page
 
 
@@ -528,13 +527,13 @@ def test_github_reads_annotations_and_a_summary(project, monkeypatch, workers):
             "::error file=test_gates.py,line=*,title=ERROR%3A test_broken::Error in setup: *",
         ]
     )
-    text = (project.path / "summary.md").read_text(encoding="utf-8")
+    text = project.text("summary.md")
     assert text.startswith("Before.\n\n### ❌ 2 of 5 gates fail: ")
     assert "[Page and report](https://g.example/o/r/actions/runs/7#artifacts)" in text
     monkeypatch.setenv("GITHUB_ACTIONS", "false")
     off = project.runpytest(*workers)
     off.stdout.no_fnmatch_line("::error*")
-    assert (project.path / "summary.md").read_text(encoding="utf-8") == text
+    assert project.text("summary.md") == text
 
 
 @pytest.mark.parametrize("is_below", [True, False], ids=["from below", "from the top"])

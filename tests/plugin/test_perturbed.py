@@ -1,7 +1,5 @@
 """Gates under perturbations, and sweeps, as a user meets them."""
 
-import json
-
 from sessions import flat
 
 TESTS = """
@@ -82,7 +80,7 @@ def test_perturbed_gates_say_how_each_arm_recovered_and_sweeps_gate_nothing(repo
             "     the perturbation took effect in none of the oracle's 20 episodes*",
         ]
     )
-    report = json.loads((repository.path / "report.json").read_text(encoding="utf-8"))
+    report = repository.json("report.json")
     gates = {gate["id"].rpartition("::")[2]: gate for gate in report["gates"]}
     (dropped,) = gates["test_dropped"]["comparisons"]
     assert dropped["result"]["perturbation"] == "drop-next-3"

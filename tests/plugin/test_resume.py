@@ -58,14 +58,12 @@ def project(repository, monkeypatch):
     # Put back afterwards: what follows sets it here as well as in other processes.
     for name, value in HURRY.items():
         monkeypatch.setattr(arms, name, value)
-    path = repository.path / "conftest.py"
-    text = path.read_text(encoding="utf-8")
-    keyed = text.replace('    name = "track"', '    cache_key = "1"\n    name = "track"')
+    name = '    name = "track"'
+    repository.change("conftest.py", name, f'    cache_key = "1"\n{name}')
     # A run of a second is to be interrupted in its middle.
-    hurry = f"\n\nimport pytest_cpg.episodes.arms as kept\n\nvars(kept).update({HURRY})\n"
-    path.write_text(keyed + hurry, encoding="utf-8")
-
-    (repository.path / "limit").write_text("200000")
+    hurry = f"import pytest_cpg.episodes.arms as kept\n\nvars(kept).update({HURRY})"
+    repository.add("conftest.py", hurry)
+    repository.write("limit", "200000")
 
     def gate(line=INTERRUPTED, more="", result="observations - actions"):
         folder = str(repository.path)
@@ -89,19 +87,15 @@ def run_apart(project, *options):
     return project.runpytest_subprocess(*OUTPUTS, *options)
 
 
-def report(project):
-    return json.loads((project.path / "report.json").read_text(encoding="utf-8"))
-
-
 def gates(project):
-    return untimed(report(project)["gates"])
+    return untimed(project.json("report.json")["gates"])
 
 
 def uninterrupted(project, *options):
     (project.path / "go").touch()
     assert run(project, "--cpg-no-cache", *options).ret == 0
     (project.path / "go").unlink()
-    return gates(project), int((project.path / "rows").read_text())
+    return gates(project), int(project.text("rows"))
 
 
 @pytest.mark.parametrize("more", ["", ', stop="sequential"'])
@@ -123,39 +117,35 @@ def test_an_interrupted_gate_goes_on_where_it_was(project, more):
     assert gates(project) == expected
     # Interrupted after 300 000 rows; two episodes are run again.
     if "sequential" not in more:
-        assert int((project.path / "rows").read_text()) < rows - 190_000
+        assert int(project.text("rows")) < rows - 190_000
 
 
 def test_a_finished_arm_is_not_run_again(project):
     (project.path / "go").touch()
     # A diagnosis asks the model, too.
     assert run(project, "--cpg-diagnose=never").ret == 0
-    expected, rows = gates(project), int((project.path / "rows").read_text())
+    expected, rows = gates(project), int(project.text("rows"))
     resumed = run(project, "--cpg-resume", "--cpg-diagnose=never")
     resumed.stdout.fnmatch_lines(["learned: 20 episodes stored (key *), two run again and equal"])
     assert gates(project) == expected
     parts = [f"{arm}: 20 of 20 episodes" for arm in ("oracle", "learned", "chance")]
-    assert report(project)["gates"][0]["resumed"] == parts
+    report = project.json("report.json")
+    assert report["gates"][0]["resumed"] == parts
     assert f"not run anew: test_gates.py::test_gate ({'; '.join(parts)})" in flat(resumed)
-    assert any("interrupted" in found["text"] for found in report(project)["findings"])
-    jsonschema.validate(report(project), SCHEMA)
-    assert int((project.path / "rows").read_text()) < 0.6 * rows
+    assert any("interrupted" in found["text"] for found in report["findings"])
+    jsonschema.validate(report, SCHEMA)
+    assert int(project.text("rows")) < 0.6 * rows
     # Without the option only what no model changes is taken, as in any session.
     assert "interrupted" not in flat(run(project, "--cpg-diagnose=never"))
-    assert report(project)["gates"][0]["resumed"] == []
-
-
-def test_a_session_that_is_not_to_resume_runs_the_learned_arm_anew(project):
-    run(project)
-    (project.path / "go").touch()
-    anew = run(project)
-    assert anew.ret == 0
-    anew.stdout.fnmatch_lines(["learned: run anew"])
+    assert project.json("report.json")["gates"][0]["resumed"] == []
 
 
 def test_what_has_changed_is_not_resumed(project):
     assert run(project).ret == 2
     (project.path / "go").touch()
+    unasked = run(project)
+    assert unasked.ret == 0
+    unasked.stdout.fnmatch_lines(["learned: run anew"])
     for change in (
         {"result": "observations - actions * 1.0"},
         {"line": f"{INTERRUPTED}; assert True"},
@@ -247,11 +237,8 @@ def test_finished_blocks_of_workers_are_kept(project):
 
 
 def test_a_model_that_cannot_be_known_by_content_is_named(project):
-    project.gate("threading.Lock()")
-    text = (project.path / "test_gates.py").read_text(encoding="utf-8")
-    text = text.replace("rows = []", "rows = []\nlock = threading.Lock()")
-    text = text.replace("threading.Lock()\n    return", "lock.locked()\n    return")
-    (project.path / "test_gates.py").write_text(text, encoding="utf-8")
+    project.gate("lock.locked()")
+    project.change("test_gates.py", "rows = []", "rows = []\nlock = threading.Lock()")
     resumed = run(project, "--cpg-resume")
     assert resumed.ret == 0
     resumed.stdout.fnmatch_lines(["not stored: model * has no cache_key, and its content cannot*"])

@@ -1,7 +1,5 @@
 """Gates that stop early, judge by other intervals and margins, and plan, as a user meets them."""
 
-import json
-
 import pytest
 from sessions import flat
 from ways import mostly_alone
@@ -53,7 +51,7 @@ def test_an_episode_ends_the_same_whether_the_gate_could_stop_or_not(repository)
     for stop in ("fixed", "sequential"):
         options = (f"--cpg-stop={stop}", "--cpg-max-episodes=20", f"--cpg-json={stop}.json")
         repository.runpytest(*options).assert_outcomes(passed=1)
-        report = json.loads((repository.path / f"{stop}.json").read_text("utf-8"))
+        report = repository.json(f"{stop}.json")
         found = report["gates"][0]["comparisons"][0]["result"]
         arms.append((found["oracle"]["steps"], found["learned"]["steps"], found["start_seeds"]))
     assert arms[0] == arms[1]

@@ -43,7 +43,7 @@ def test_every_report_says_how_much_of_the_gap_a_score_of_its_own_loses(reposito
         ]
     )
     for name in ("gate.md", "gate.html"):
-        text = (repository.path / name).read_text(encoding="utf-8")
+        text = repository.text(name)
         assert "0.00: with the true dynamics" in text.replace("&#46;", ".").replace("&#58;", ":")
 
 

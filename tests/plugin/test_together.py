@@ -37,18 +37,15 @@ SKIPPED = "import pytest; pytest.skip('no torch', allow_module_level=True)"
 
 @pytest.fixture
 def project(repository):
-    """A committed miniature; ``write`` puts another test module into it."""
-    conftest = repository.path / "conftest.py"
-    conftest.write_text(conftest.read_text(encoding="utf-8") + HALF, encoding="utf-8")
+    """A committed miniature; ``gates`` puts another test module into it."""
+    repository.add("conftest.py", HALF)
     git(repository.path, "init", "-q")
 
-    def write(*models, more="", name="test_gates"):
-        text = GATE.format(models=models, more=more)
-        (repository.path / f"{name}.py").write_text(text, encoding="utf-8")
-        git(repository.path, "add", "-A")
-        git(repository.path, "commit", "-qm", "x", "--allow-empty")
+    def gates(*models, more="", name="test_gates"):
+        repository.write(f"{name}.py", GATE.format(models=models, more=more))
+        commit(repository)
 
-    repository.write = write
+    repository.gates = gates
     return repository
 
 
@@ -57,19 +54,18 @@ def git(path, *arguments):
     subprocess.run(["git", *names, *arguments], cwd=path, check=True, capture_output=True)  # noqa: S607
 
 
+def commit(project):
+    git(project.path, "add", "-A")
+    git(project.path, "commit", "-qm", "x", "--allow-empty")
+
+
 def accepted(project):
-    rows = json.loads((project.path / ".cpg" / "baseline.json").read_text(encoding="utf-8"))
-    return [name for row in rows[1:] for name in row]
-
-
-def configure(project, line):
-    with (project.path / "tox.ini").open("a", encoding="utf-8") as file:
-        file.write(f"\n{line}\n")
+    return [name for row in project.json(".cpg/baseline.json")[1:] for name in row]
 
 
 @both_ways
 def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers):
-    project.write("right", more=", max_verdict='MODEL BOTTLENECK', id='one'")
+    project.gates("right", more=", max_verdict='MODEL BOTTLENECK', id='one'")
     result = project.runpytest("--cpg-update-baseline", *workers)
     assert result.ret == 0
     result.stdout.re_match_lines([r" baseline: one\[right\] accepted at [0-9a-f]{7,} into "])
@@ -79,9 +75,7 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
     assert len(said) == 1, "that and what was accepted is told in quiet sessions, too"
     unchanged = project.runpytest()
     unchanged.stdout.fnmatch_lines([" 20 starts, baseline *", " Since *: unchanged"])
-    text = (project.path / "test_gates.py").read_text(encoding="utf-8")
-    replaced = text.replace("conftest, model", "conftest, 'mirrored'")
-    (project.path / "test_gates.py").write_text(replaced, encoding="utf-8")
+    project.change("test_gates.py", "conftest, model", "conftest, 'mirrored'")
     warned = project.runpytest()
     assert warned.ret == 0
     warned.stdout.fnmatch_lines(
@@ -104,9 +98,9 @@ def test_a_result_is_accepted_and_the_next_one_compared_with_it(project, workers
 
 
 def test_another_design_is_never_compared(project):
-    project.write("right")
+    project.gates("right")
     project.runpytest("--cpg-update-baseline")
-    project.write("right", more=", planner='cem'")
+    project.gates("right", more=", planner='cem'")
     result = project.runpytest("--cpg-drift=fail")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["INCOMPARABLE: the model solves *"])
@@ -114,10 +108,9 @@ def test_another_design_is_never_compared(project):
 
 
 def test_a_baseline_of_another_processor_is_told_wherever_it_is_compared(project):
-    project.write("right")
+    project.gates("right")
     project.runpytest("--cpg-update-baseline")
-    path = project.path / ".cpg" / "baseline.json"
-    header, gates = json.loads(path.read_text(encoding="utf-8"))
+    header, gates = project.json(".cpg/baseline.json")
     (gate,) = gates.values()
     assert gate["processor"]
     assert gate["kernels"]["numpy"]
@@ -125,7 +118,7 @@ def test_a_baseline_of_another_processor_is_told_wherever_it_is_compared(project
 
     def told_of(processor, *options):
         gate["processor"] = processor
-        path.write_text(json.dumps([header, gates]), encoding="utf-8")
+        project.write(".cpg/baseline.json", json.dumps([header, gates]))
         result = project.runpytest(*options)
         return result, flat(result)
 
@@ -136,29 +129,26 @@ def test_a_baseline_of_another_processor_is_told_wherever_it_is_compared(project
     news, told = told_of("Turbo 5", "--cpg-drift=fail")
     assert news.ret == 0
     assert re.search(r"accepted on Turbo 5 \(.*\), run on .*: 1 oracle start moved", told)
-    test = project.path / "test_gates.py"
-    text = test.read_text(encoding="utf-8").replace("conftest, model", "conftest, 'mirrored'")
-    test.write_text(text, encoding="utf-8")
+    project.change("test_gates.py", "conftest, model", "conftest, 'mirrored'")
     options = ("--cpg-drift=fail", "--cpg-md=cpg.md", "--cpg-html=cpg.html")
     failed, told = told_of("Turbo 5", *options)
     failed.assert_outcomes(failed=1)
-    pages = [(project.path / name).read_text(encoding="utf-8") for name in ("cpg.md", "cpg.html")]
-    for shown in (told, *map(unescape, pages)):
+    for shown in (told, *map(unescape, map(project.text, ("cpg.md", "cpg.html")))):
         assert "accepted on Turbo 5 (" in " ".join(shown.split())
         assert "1 oracle start moved" in " ".join(shown.split())
 
 
 def test_another_seed_is_compared_by_rates_and_said(project):
-    project.write("right")
+    project.gates("right")
     project.runpytest("--cpg-update-baseline")
     result = project.runpytest("--cpg-seed=5")
     result.stdout.fnmatch_lines(["     Since *: 20 -> 20 of 20 other starts*", "*seed 0 -> 5*"])
 
 
 def test_a_renamed_gate_is_missing_and_new(project):
-    project.write("right", "half")
+    project.gates("right", "half")
     project.runpytest("--cpg-update-baseline")
-    project.write("right", "most", more=", max_verdict='MODEL BOTTLENECK'")
+    project.gates("right", "most", more=", max_verdict='MODEL BOTTLENECK'")
     result = project.runpytest()
     result.stdout.fnmatch_lines(
         [
@@ -175,8 +165,8 @@ def test_a_renamed_gate_is_missing_and_new(project):
 
 
 def test_what_did_not_run_is_never_dropped(project):
-    project.write("right", name="test_a")
-    project.write("half", name="test_b")
+    project.gates("right", name="test_a")
+    project.gates("half", name="test_b")
     project.runpytest("--cpg-update-baseline")
     both = accepted(project)
     assert len(both) == 2
@@ -187,12 +177,11 @@ def test_what_did_not_run_is_never_dropped(project):
 
 @pytest.mark.parametrize("case", ["dirty", "failing", "ci"])
 def test_accepting_is_refused_unless_forced(project, case, monkeypatch):
-    project.write("mirrored" if case == "failing" else "right")
+    project.gates("mirrored" if case == "failing" else "right")
     if case == "ci":
         monkeypatch.setenv("CI", "true")
     if case == "dirty":
-        with (project.path / "conftest.py").open("a", encoding="utf-8") as file:
-            file.write("# changed\n")
+        project.add("conftest.py", "# changed")
     refused = project.runpytest("--cpg-update-baseline")
     assert refused.ret == 1
     refused.stdout.fnmatch_lines([" baseline: *"])
@@ -204,21 +193,18 @@ def test_accepting_is_refused_unless_forced(project, case, monkeypatch):
 
 @mostly_alone
 def test_a_baseline_that_cannot_be_read_fails_and_stays_as_it_is(project, workers):
-    project.write("right")
-    path = project.path / ".cpg" / "baseline.json"
-    path.parent.mkdir()
+    project.gates("right")
     for content in ('[{"schema": 1}\n,{"a"', '[{"schema": 99}]'):
-        path.write_text(content, encoding="utf-8")
+        project.write(".cpg/baseline.json", content)
         result = project.runpytest(*workers)
         assert result.ret == 1
-        said = flat(result)
-        assert re.search(r"cannot use the baseline \S*baseline.json: ", said)
-        assert path.read_text(encoding="utf-8") == content
+        assert re.search(r"cannot use the baseline \S*baseline.json: ", flat(result))
+        assert project.text(".cpg/baseline.json") == content
         assert project.runpytest("--cpg-drift=off").ret == 0
 
 
 def test_checkpoints_of_one_recipe_are_clusters(project):
-    project.write("right", "half", "mirrored", more=", group='a', max_verdict='MODEL BOTTLENECK'")
+    project.gates("right", "half", "mirrored", more=", group='a', max_verdict='MODEL BOTTLENECK'")
     result = project.runpytest()
     assert result.ret == 0
     text = flat(result)
@@ -230,7 +216,7 @@ def test_checkpoints_of_one_recipe_are_clusters(project):
 def test_a_recipe_that_is_worse_fails_the_session_beyond_its_members(project):
     for worst, failed in (("MODEL", 0), ("PLANNER", 6)):
         more = f", group='a', max_verdict='{worst} BOTTLENECK'"
-        project.write(*("mirrored",) * 6, more=more)
+        project.gates(*("mirrored",) * 6, more=more)
         result = project.runpytest()
         assert result.parseoutcomes().get("failed", 0) == failed
         assert (
@@ -240,7 +226,7 @@ def test_a_recipe_that_is_worse_fails_the_session_beyond_its_members(project):
 
 @mostly_alone
 def test_a_recipe_does_not_depend_on_what_was_selected(project, workers):
-    project.write("mirrored", "half", "right", more=", group='a', max_verdict='MODEL BOTTLENECK'")
+    project.gates("mirrored", "half", "right", more=", group='a', max_verdict='MODEL BOTTLENECK'")
     result = project.runpytest("-k", "mirrored or half", *workers)
     assert result.ret == 0
     text = flat(result)
@@ -248,7 +234,7 @@ def test_a_recipe_does_not_depend_on_what_was_selected(project, workers):
 
 
 def test_the_family_is_what_the_project_says_and_not_what_was_selected(project):
-    project.write("right", "half", "most")
+    project.gates("right", "half", "most")
     lines = []
     for selection, gates in (
         ("right", "the 3 gates of the project"),
@@ -270,7 +256,7 @@ def test_the_family_is_what_the_project_says_and_not_what_was_selected(project):
 
 
 def test_without_a_correction_the_chance_of_a_false_alarm_is_said(project):
-    project.write("right", "half")
+    project.gates("right", "half")
     project.runpytest().stdout.fnmatch_lines(
         [
             " If all models were good, at least one of 2 gates would still fail in about",
@@ -281,7 +267,7 @@ def test_without_a_correction_the_chance_of_a_false_alarm_is_said(project):
 
 def test_a_gate_is_not_run_again(project):
     pytest.importorskip("pytest_rerunfailures")
-    project.write("mirrored")
+    project.gates("mirrored")
     result = project.runpytest("--reruns", "2")
     assert result.ret == 1
     result.assert_outcomes(errors=1)
@@ -331,8 +317,8 @@ def test_a_gate_whose_worker_died_is_not_run_again(repository):
 
 def test_a_gate_that_may_be_run_again_says_how_often_it_was(project):
     pytest.importorskip("pytest_rerunfailures")
-    project.write("mirrored")
-    configure(project, "cpg_allow_reruns = true")
+    project.gates("mirrored")
+    project.add("tox.ini", "cpg_allow_reruns = true")
     allowed = project.runpytest("--reruns", "2")
     allowed.assert_outcomes(failed=1)
     allowed.stdout.fnmatch_lines(
@@ -347,9 +333,8 @@ def test_a_gate_that_may_be_run_again_says_how_often_it_was(project):
 @mostly_alone
 def test_the_last_attempt_that_was_allowed_is_the_one_that_counts(project, workers):
     pytest.importorskip("pytest_rerunfailures")
-    project.write("right", more=", id='one'")
-    (project.path / "test_gates.py").write_text(
-        """
+    project.makepyfile(
+        test_gates="""
 import pytest
 import conftest
 
@@ -362,12 +347,10 @@ def test_gate(benchmark_runner):
     attempts.append(1)
     model = conftest.right if len(attempts) > 1 else conftest.mirrored
     benchmark_runner.compare(learned=model)
-""",
-        encoding="utf-8",
+"""
     )
-    configure(project, "cpg_allow_reruns = true")
-    git(project.path, "add", "-A")
-    git(project.path, "commit", "-qm", "x")
+    project.add("tox.ini", "cpg_allow_reruns = true")
+    commit(project)
     result = project.runpytest("--cpg-update-baseline", *workers)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -377,15 +360,13 @@ def test_gate(benchmark_runner):
             "     attempt 2, after MODEL BOTTLENECK: a gate that is*",
         ]
     )
-    text = (project.path / ".cpg" / "baseline.json").read_text(encoding="utf-8")
-    assert '"verdict": "MODEL AS GOOD AS ORACLE"' in text
+    assert '"verdict": "MODEL AS GOOD AS ORACLE"' in project.text(".cpg/baseline.json")
 
 
 @mostly_alone
 def test_models_are_ranked_on_the_same_starts(project, workers):
-    project.write("right")
-    (project.path / "test_gates.py").write_text(
-        """
+    project.makepyfile(
+        test_gates="""
 import pytest
 import conftest
 
@@ -434,8 +415,7 @@ def test_a_model_that_sees_no_action(benchmark_runner):
 @pytest.mark.cpg(task="track")
 def test_a_broken_model_is_named(benchmark_runner):
     benchmark_runner.rank({"right": conftest.right, "nan": conftest.diverging})
-""",
-        encoding="utf-8",
+"""
     )
     result = project.runpytest(*workers)
     result.assert_outcomes(failed=4)
@@ -454,33 +434,28 @@ def test_a_broken_model_is_named(benchmark_runner):
 
 
 def test_a_marker_may_ask_for_drift_that_the_project_leaves_out(project):
-    project.write("right", more=", drift='fail'")
+    project.gates("right", more=", drift='fail'")
     project.runpytest("--cpg-update-baseline")
-    configure(project, "cpg_drift = off")
-    text = (project.path / "test_gates.py").read_text(encoding="utf-8")
-    replaced = text.replace("conftest, model", "conftest, 'mirrored'")
-    replaced = replaced.replace("task=", "max_verdict='MODEL BOTTLENECK', task=")
-    (project.path / "test_gates.py").write_text(replaced, encoding="utf-8")
+    project.add("tox.ini", "cpg_drift = off")
+    project.change("test_gates.py", "conftest, model", "conftest, 'mirrored'")
+    project.change("test_gates.py", "task=", "max_verdict='MODEL BOTTLENECK', task=")
     result = project.runpytest()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["REGRESSED: the model solves *"])
 
 
 def test_a_skipped_module_loses_no_accepted_gate(project):
-    project.write("right", name="test_a")
-    project.write("half", name="test_b")
+    project.gates("right", name="test_a")
+    project.gates("half", name="test_b")
     project.runpytest("--cpg-update-baseline")
     both = accepted(project)
-    text = (project.path / "test_b.py").read_text(encoding="utf-8")
-    skipped = f"import pytest\npytest.skip('no torch', allow_module_level=True)\n{text}"
-    (project.path / "test_b.py").write_text(skipped, encoding="utf-8")
-    git(project.path, "commit", "-qam", "x")
+    project.write("test_b.py", f"{SKIPPED}\n{project.text('test_b.py')}")
+    commit(project)
     project.runpytest().stdout.fnmatch_lines([" baseline: MISSING, *"])
     project.runpytest("--cpg-update-baseline")
     assert accepted(project) == both
-    git(project.path, "checkout", "-q", ".")
     git(project.path, "rm", "-q", "test_b.py")
-    git(project.path, "commit", "-qm", "x")
+    commit(project)
     project.runpytest("--cpg-update-baseline")
     assert accepted(project) == ["test_a.py::test_gate[right]"]
 
@@ -488,21 +463,20 @@ def test_a_skipped_module_loses_no_accepted_gate(project):
 @mostly_alone
 @pytest.mark.parametrize("trouble", ["import nothing_of_this_name", SKIPPED])
 def test_a_file_that_was_not_collected_loses_no_gate_of_its_own_id(project, trouble, workers):
-    project.write("right", name="test_a")
-    project.write("half", name="test_b", more=", id='mine'")
+    project.gates("right", name="test_a")
+    project.gates("half", name="test_b", more=", id='mine'")
     project.runpytest("--cpg-update-baseline")
     both = accepted(project)
-    path = project.path / "test_b.py"
-    path.write_text(f"{trouble}\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
-    git(project.path, "commit", "-qam", "x")
+    project.write("test_b.py", f"{trouble}\n{project.text('test_b.py')}")
+    commit(project)
     project.runpytest("--cpg-update-baseline", "--continue-on-collection-errors", *workers)
     assert accepted(project) == both
 
 
 def test_an_accepted_gate_that_is_gone_fails_where_drift_does(project):
-    project.write("right", "half")
+    project.gates("right", "half")
     project.runpytest("--cpg-update-baseline")
-    project.write("right")
+    project.gates("right")
     assert project.runpytest().ret == 0
     assert project.runpytest("--cpg-drift=fail", "-k", "right").ret == 1
     result = project.runpytest("--cpg-drift=fail")
@@ -514,12 +488,11 @@ def test_an_accepted_gate_that_is_gone_fails_where_drift_does(project):
 
 
 def test_a_renamed_gate_is_missing_wherever_pytest_was_asked_for_its_file(project):
-    (project.path / "tests").mkdir()
     (project.path / "docs").mkdir()
-    project.write("right", "half", name="tests/test_a")
-    project.write("right", name="tests/test_b")
+    project.gates("right", "half", name="tests/test_a")
+    project.gates("right", name="tests/test_b")
     project.runpytest("--cpg-update-baseline")
-    project.write("right", "mirrored", name="tests/test_a")
+    project.gates("right", "mirrored", name="tests/test_a")
     for asked in ((), ("tests",), (".",), ("tests/test_a.py",), ("--ignore=docs",)):
         result = project.runpytest("--cpg-drift=fail", *asked)
         assert result.ret == 1, asked
@@ -530,27 +503,25 @@ def test_a_renamed_gate_is_missing_wherever_pytest_was_asked_for_its_file(projec
 
 
 def test_a_plan_of_tests_or_a_baseline_that_cannot_be_read_is_no_success(project):
-    project.write("right")
-    (project.path / ".cpg").mkdir()
-    (project.path / ".cpg" / "baseline.json").write_text("{", encoding="utf-8")
+    project.gates("right")
+    project.write(".cpg/baseline.json", "{")
     result = project.runpytest("--cpg-plan")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*cannot use the baseline *"])
-    (project.path / "test_broken.py").write_text("import nothing_of_this_name", encoding="utf-8")
+    project.write("test_broken.py", "import nothing_of_this_name")
     assert project.runpytest("--cpg-plan").ret == pytest.ExitCode.INTERRUPTED
 
 
 def test_a_test_that_failed_by_itself_is_not_accepted(project):
-    project.write("right")
-    path = project.path / "test_gates.py"
-    path.write_text(path.read_text(encoding="utf-8") + "    assert 0\n", encoding="utf-8")
-    git(project.path, "commit", "-qam", "x")
+    project.gates("right")
+    project.write("test_gates.py", f"{project.text('test_gates.py')}    assert 0\n")
+    commit(project)
     project.runpytest("--cpg-update-baseline").stdout.fnmatch_lines(["*not accepted, as the test*"])
     assert not (project.path / ".cpg" / "baseline.json").exists()
 
 
 def test_drift_cannot_fail_without_a_baseline_and_says_so(project):
-    project.write("right")
+    project.gates("right")
     result = project.runpytest("--cpg-drift=fail")
     assert result.ret == 1
     assert "there is none at" in result.stdout.str()

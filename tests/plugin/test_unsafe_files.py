@@ -214,8 +214,7 @@ def test_trust_in_the_ini_file_holds_and_a_part_of_a_digest_is_refused(repositor
         result = repository.runpytest(f"--cpg-trust={option}")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["*--cpg-trust: need sha256: and 64 digits as the refusal *"])
-    with (repository.path / "tox.ini").open("a") as ini:
-        ini.write(f"\ncpg_trust = sha256:{digest}\n")
+    repository.add("tox.ini", f"\ncpg_trust = sha256:{digest}\n")
     repository.runpytest("--cpg-model=model.pt").assert_outcomes(passed=1)
 
 

@@ -1,6 +1,5 @@
 """Episodes that are run by other processes: nothing but times may differ."""
 
-import json
 import re
 from importlib.util import find_spec
 
@@ -76,8 +75,7 @@ def gates(repository, *options):
     elsewhere = any(option.startswith("--cpg-workers") for option in options)
     run = repository.runpytest_subprocess if elsewhere else repository.runpytest
     result = run("--cpg-json=report.json", "--cpg-no-cache", *options)
-    report = json.loads((repository.path / "report.json").read_text(encoding="utf-8"))
-    return result, untimed(report["gates"])
+    return result, untimed(repository.json("report.json")["gates"])
 
 
 PLANNER = """
@@ -94,13 +92,9 @@ def pytest_cpg_planners():
 
 @pytest.mark.usefixtures("own_hashes")
 def test_a_report_is_the_same_from_two_processes_and_after_one_was_killed(repository):
-    more = {
-        "looks": ', stop="sequential", max_episodes=50',
-        "uneven": ", episodes=37",
-    }
+    more = {"looks": ', stop="sequential", max_episodes=50', "uneven": ", episodes=37"}
     if find_spec("cloudpickle") is not None:
-        conftest = repository.path / "conftest.py"
-        conftest.write_text(conftest.read_text(encoding="utf-8") + PLANNER, encoding="utf-8")
+        repository.add("conftest.py", PLANNER)
         # A class that no module knows.
         more["local"] = ', planner="local"'
     for name, one in more.items():
@@ -204,45 +198,35 @@ class Locked:
 model = Locked()
 """
 IN_WORKER = "if multiprocessing.parent_process()"
-# The model, and what is said of it.
 WRONG = {
-    "raises": (
-        MIRRORED.format(line=f"{IN_WORKER} and late(): raise KeyError('mine')"),
-        ["KeyError: 'mine'"],
-    ),
+    "raises": (f"{IN_WORKER} and late(): raise KeyError('mine')", ["KeyError: 'mine'"]),
     "nan": (
-        MIRRORED.format(line=f"{IN_WORKER} and late(): return observations  * float('nan')"),
+        f"{IN_WORKER} and late(): return observations  * float('nan')",
         ["The model predicted NaN, so there is no verdict: episode"],
     ),
-    "another": (
-        MIRRORED.format(line=f"{IN_WORKER}: return observations"),
-        ["answers otherwise"],
-    ),
-    "an_exception_that_cannot_be_sent": (
-        ODD + MIRRORED.format(line=f"{IN_WORKER}: raise Odd(1, 2)"),
-        ["Odd: odd one"],
-    ),
+    "another": (f"{IN_WORKER}: return observations", ["answers otherwise"]),
+    "an_exception_that_cannot_be_sent": (f"{IN_WORKER}: raise Odd(1, 2)", ["Odd: odd one"]),
     "ends_its_process": (
-        MIRRORED.format(line=f"{IN_WORKER}: os._exit(0)"),
+        f"{IN_WORKER}: os._exit(0)",
         ["learned arm, episodes ", ": the process that ran them died 3 times"],
     ),
     "a_warning_that_is_an_error_here": (
-        MIRRORED.format(line=f"{IN_WORKER} and late(): __import__('warnings').warn('far away')"),
+        f"{IN_WORKER} and late(): __import__('warnings').warn('far away')",
         ["UserWarning: far away"],
     ),
     "a_model_that_cannot_be_sent": (
-        LOCKED,
+        None,
         ["cannot be sent to another process", "without --cpg-workers"],
     ),
 }
 
 
 def test_what_goes_wrong_in_a_worker_is_said_as_here(repository):
-    for name, (text, _) in WRONG.items():
+    for name, (line, _) in WRONG.items():
+        text = LOCKED if line is None else ODD + MIRRORED.format(line=line)
         write(repository, text=text, name=f"test_{name}")
     # Arms of this task are kept, which those of the other are not.
-    kept = repository.path / "test_raises.py"
-    kept.write_text(kept.read_text(encoding="utf-8").replace('"track"', '"maze"', 1), "utf-8")
+    repository.change("test_raises.py", '"track", max', '"maze", max')
     write(repository, f"{IN_WORKER}: time.sleep(600)", ", timeout=3", name="test_hangs")
     result = repository.runpytest_subprocess("--cpg-workers=2", "-W", "error", timeout=300)
     assert result.ret == 1
@@ -257,28 +241,29 @@ def test_what_goes_wrong_in_a_worker_is_said_as_here(repository):
     assert not re.findall(r'File "\S*pytest_cpg/', result.stdout.str())
 
 
+POOL = """
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Pool(ThreadPoolExecutor):
+    __hash__ = None
+
+
+@pytest.fixture(scope="session")
+def cpg_executor():
+    with Pool(2) as executor:
+        yield executor
+"""
+
+
 def test_any_executor_may_run_the_episodes(repository):
     write(repository)
     _, expected = gates(repository)
-    conftest = repository.path / "conftest.py"
-    text = conftest.read_text(encoding="utf-8")
-    conftest.write_text(
-        f"{text}\n\n"
-        "from concurrent.futures import ThreadPoolExecutor\n\n\n"
-        "class Pool(ThreadPoolExecutor):\n"
-        "    __hash__ = None\n\n\n"
-        '@pytest.fixture(scope="session")\n'
-        "def cpg_executor():\n"
-        "    with Pool(2) as executor:\n"
-        "        yield executor\n",
-        encoding="utf-8",
-    )
+    repository.add("conftest.py", POOL)
     result, found = gates(repository)
     assert result.ret == 0
     assert found == expected
-    closed = "    executor = ThreadPoolExecutor(2)\n    executor.shutdown()\n    yield executor\n"
-    text = conftest.read_text(encoding="utf-8").split("    with Pool")[0]
-    conftest.write_text(text + closed, encoding="utf-8")
+    repository.change("conftest.py", "        yield", "        executor.shutdown()\n        yield")
     refused = repository.runpytest()
     assert refused.ret == 1
     assert "takes no more calls" in flat(refused)
@@ -292,10 +277,9 @@ def test_an_address_is_told_where_a_cluster_belongs(repository):
 
 
 def test_a_task_that_is_another_in_a_worker_is_refused(repository):
-    conftest = repository.path / "conftest.py"
-    text = conftest.read_text(encoding="utf-8").replace("< 0.3)", "< RADIUS)")
-    text += "\n\nRADIUS = 0.3\n\n\ndef pytest_configure():\n    global RADIUS\n    RADIUS = 0.5\n"
-    conftest.write_text(text, encoding="utf-8")
+    repository.change("conftest.py", "< 0.3)", "< RADIUS)")
+    configure = "def pytest_configure():\n    global RADIUS\n    RADIUS = 0.5\n"
+    repository.add("conftest.py", f"RADIUS = 0.3\n\n\n{configure}")
     write(repository)
     result = repository.runpytest_subprocess("--cpg-workers=2")
     assert result.ret == 1
@@ -304,11 +288,8 @@ def test_a_task_that_is_another_in_a_worker_is_refused(repository):
 
 def test_a_script_without_a_guard_is_told(repository):
     write(repository)
-    (repository.path / "run.py").write_text(
-        "import sys\nimport pytest\n\n"
-        "sys.exit(pytest.main(['--cpg-workers=2', '-k', 'not other']))\n",
-        encoding="utf-8",
-    )
+    call = "pytest.main(['--cpg-workers=2', '-k', 'not other'])"
+    repository.write("run.py", f"import sys\nimport pytest\n\nsys.exit({call})\n")
     result = repository.runpython(repository.path / "run.py")
     assert result.ret == 1
     assert "guard the call in your script" in flat(result)
@@ -322,9 +303,8 @@ def test_what_runs_episodes_elsewhere_is_chosen_once(repository):
 
 
 def test_what_is_no_executor_is_refused(repository):
-    conftest = repository.path / "conftest.py"
-    fixture = "\n\n@pytest.fixture(scope='session')\ndef cpg_executor():\n    return 4\n"
-    conftest.write_text(conftest.read_text(encoding="utf-8") + fixture, encoding="utf-8")
+    fixture = "@pytest.fixture(scope='session')\ndef cpg_executor():\n    return 4"
+    repository.add("conftest.py", fixture)
     write(repository)
     result = repository.runpytest()
     assert result.ret == 1
