@@ -27,7 +27,7 @@ from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.stage import Progress
 from pytest_cpg.episodes.starts import Starts, sample_starts
-from pytest_cpg.planners.cost import reads_steps
+from pytest_cpg.planners.search import reads_steps
 from pytest_cpg.world_models import BoundModel, bind
 from pytest_cpg.world_models.binding.rating import NO_STEPS
 

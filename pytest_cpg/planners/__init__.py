@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pytest_cpg.contracts import PlannerFactory
-from pytest_cpg.planners.cost import rollout_steps_per_plan, widened
 from pytest_cpg.planners.gradient import GradientMPC
 from pytest_cpg.planners.sampling import CEM, ICEM, MPPI, tdmpc2
-from pytest_cpg.planners.search import cut_at_best, rate, score_plans
+from pytest_cpg.planners.search import (
+    cut_at_best,
+    rate,
+    rollout_steps_per_plan,
+    score_plans,
+    widened,
+)
 from pytest_cpg.planners.shooting import BeamSearch, Chance, Greedy, PolicyGuided, RandomShooting
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +19,23 @@ _FRESH = 0.5
 class Spread:
     """How a distribution over plans begins and what its fits keep; see `CEM` and `draw_noise`.
 
-    Deviations are of a box only, in halves of its width: at first, and below which none falls. With
-    ``refits`` `weigh` moves them too, between the two.
+    Deviations are of a box only, in halves of its width: at first, and below which none falls.
+    Where there is a least one, `weigh` moves them too, between the two.
     """
 
     horizon: int
     smoothing: float = 0.0
-    initial: float = 1.0
-    minimum: float = 0.0
-    refits: bool = False
+    initial_deviation: float = 1.0
+    minimum_deviation: float | None = None
     correlation: float = 0.0
     colour: float = 0.0
+
+    @classmethod
+    def of(cls, planner: Any, **settings: float) -> Spread:
+        """Return what a planner's fields say, and settings that it has under other names."""
+        names = (field.name for field in fields(cls))
+        own = {name: getattr(planner, name) for name in names if hasattr(planner, name)}
+        return cls(**own | settings)
 
     @property
     def is_white(self) -> bool:
@@ -126,7 +133,8 @@ class _Gaussian:
         self._middle = (actions.low + actions.high) / 2
         # One deviation of 1 reaches both bounds.
         half = (actions.high - actions.low) / 2
-        self._least, self._most = spread.minimum * half, spread.initial * half
+        self._least = (spread.minimum_deviation or 0.0) * half
+        self._most = spread.initial_deviation * half
         self._means = np.broadcast_to(self._middle, shape).copy() if memory is None else memory
         self._deviations = np.broadcast_to(self._most, shape).copy()
 
@@ -151,7 +159,7 @@ class _Gaussian:
         shares = weights[..., None, None]
         mean = (shares * plans).sum(axis=1)
         self._means = (1 - smoothing) * mean + smoothing * self._means
-        if self._spread.refits:
+        if self._spread.minimum_deviation is not None:
             variances = (shares * (plans - mean[:, None]) ** 2).sum(axis=1)
             deviations = (1 - smoothing) * np.sqrt(variances) + smoothing * self._deviations
             self._deviations = np.clip(deviations, self._least, self._most)

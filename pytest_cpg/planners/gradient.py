@@ -22,11 +22,12 @@ from pytest_cpg.contracts.world_model import Noise
 from pytest_cpg.planners.distributions import draw_noise, shift
 from pytest_cpg.planners.search import (
     BestPlans,
-    Choice,
     Gradients,
     Objective,
     Rngs,
     Search,
+    choice_of,
+    rate,
     score_plans,
     step_weights,
 )
@@ -100,7 +101,7 @@ class GradientMPC(Search):
         for iteration in range(self.iterations + 1):
             plans = np.clip(middle + half * units, box.low, box.high)
             scores = score_plans(world_model, latents, plans)
-            costs, lengths = Choice.of(self).rate(scores, remaining)
+            costs, lengths = rate(scores, remaining, **choice_of(self))
             chosen.offer(plans, costs, lengths)
             if iteration < self.iterations:
                 weights = step_weights(scores, remaining, objective=self.objective)

@@ -13,13 +13,13 @@ from pytest_cpg.contracts.planner import Actor
 from pytest_cpg.planners.distributions import Spread, draw_noise, plan_distribution, shift
 from pytest_cpg.planners.search import (
     BestPlans,
-    Choice,
     Objective,
     Rngs,
     Search,
     Ties,
     check_settings,
     rate,
+    rate_plans,
     score_plans,
     take,
     written,
@@ -84,18 +84,11 @@ class CEM(Search):
         memory: FloatArray | None = None,
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
-        spread = Spread(
-            horizon=self.horizon,
-            smoothing=self.smoothing,
-            initial=self.initial_deviation,
-            minimum=self.minimum_deviation,
-            correlation=self.correlation,
-        )
-        distribution = plan_distribution(world_model.actions, spread, len(latents), memory)
+        distribution = plan_distribution(world_model.actions, Spread.of(self), len(latents), memory)
         chosen = BestPlans(len(latents), self.horizon, world_model.actions.size)
         for _ in range(self.iterations):
             plans = distribution.draw(rngs, self.samples)
-            costs, lengths = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
+            costs, lengths = rate_plans(self, world_model, latents, plans, remaining)
             ranking = chosen.offer(plans, costs, lengths)
             distribution.fit(take(plans, ranking[:, : self.elites]))
         memory_after = distribution.shifted(chosen.lengths) if self.warm_start else None
@@ -167,13 +160,7 @@ class ICEM(Search):
             cut = memory.shape[1] - int(np.prod(kept_shape[1:]))
             begun = memory[:, :cut].reshape(count, self.horizon, -1)
             carried = memory[:, cut:].reshape(kept_shape)
-        spread = Spread(
-            horizon=self.horizon,
-            smoothing=self.smoothing,
-            initial=self.initial_deviation,
-            colour=self.colour,
-        )
-        distribution = plan_distribution(world_model.actions, spread, count, begun)
+        distribution = plan_distribution(world_model.actions, Spread.of(self), count, begun)
         chosen = BestPlans(count, self.horizon, size)
         for iteration in range(self.iterations):
             candidates = [carried]
@@ -182,7 +169,7 @@ class ICEM(Search):
             count_so_far = sum(part.shape[1] for part in candidates)
             drawn = distribution.draw(rngs, self._samples_of(iteration) - count_so_far)
             plans = np.concatenate([*candidates, drawn], axis=1)
-            costs, lengths = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
+            costs, lengths = rate_plans(self, world_model, latents, plans, remaining)
             ranking = chosen.offer(plans, costs, lengths)
             carried = take(plans, ranking[:, :kept_count])
             distribution.fit(take(plans, ranking[:, : self.elites]))
@@ -273,20 +260,13 @@ class MPPI(Search):
         memory: FloatArray | None = None,
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
-        spread = Spread(
-            horizon=self.horizon,
-            smoothing=self.smoothing,
-            initial=self.deviation,
-            minimum=self.minimum_deviation or 0.0,
-            refits=self.minimum_deviation is not None,
-            correlation=self.correlation,
-        )
+        spread = Spread.of(self, initial_deviation=self.deviation)
         distribution = plan_distribution(world_model.actions, spread, len(latents), memory)
         begun = self._begun(world_model, latents, rngs)
         for _ in range(self.iterations):
             plans = distribution.draw(rngs, self.samples)
             plans[:, : begun.shape[1]] = begun
-            costs, _ = Choice.of(self).rate_plans(world_model, latents, plans, remaining)
+            costs, _ = rate_plans(self, world_model, latents, plans, remaining)
             if self.elites is not None:
                 best = np.argsort(costs, axis=1, kind="stable")[:, : self.elites]
                 plans, costs = take(plans, best), np.take_along_axis(costs, best, axis=1)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields, is_dataclass, replace
 from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray, Planner, PlanningModel, Plans
+from pytest_cpg.contracts import ActionSpace, FloatArray, IntArray, Planner, PlanningModel, Plans
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.planner import PlanCosts
+from pytest_cpg.contracts.planner import PlanCosts, RolloutSteps, is_warm_started
 
 Ties: TypeAlias = Literal["earliest", "published"]
 Objective: TypeAlias = Literal["best", "sum", "terminal", "peak-and-tail"]
@@ -22,6 +22,8 @@ Rngs: TypeAlias = Sequence[np.random.Generator]
 """Each episode's own stream."""
 
 _CHOICES = {"ties": Ties, "objective": Objective, "gradients": Gradients}
+# Fields that say how many plans a planner looks at.
+_WIDTHS = ("candidates", "samples", "width")
 # The least of each.
 _COUNTS = {
     **dict.fromkeys(("horizon", "execute", "iterations", "samples", "candidates"), 1),
@@ -225,39 +227,92 @@ def step_weights(
     return weights
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """How a planner chooses among its candidates; see `rate`."""
+def choice_of(planner: Any) -> dict[str, Any]:
+    """Return how a planner chooses, as `rate` takes it: its own fields, or the defaults."""
+    names = ("execute", "ties")
+    own = {name: getattr(planner, name) for name in names if hasattr(planner, name)}
+    return {"objective": objective_of(planner), **own}
 
-    objective: Objective = "best"
-    execute: int | None = None
-    ties: Ties = "earliest"
 
-    @classmethod
-    def of(cls, planner: Any) -> Choice:
-        """Return a planner's choice: its own fields of these names, of the others the defaults."""
-        names = (field.name for field in fields(cls))
-        return cls(**{name: getattr(planner, name) for name in names if hasattr(planner, name)})
+def rate_plans(
+    planner: Any,
+    world_model: PlanningModel,
+    latents: FloatArray,
+    plans: FloatArray,
+    remaining: IntArray,
+) -> tuple[FloatArray, IntArray]:
+    """Imagine candidates [N, K, H, A] from latents [N, Z]; return what `rate` says of them.
 
-    def rate(self, scores: FloatArray, remaining: IntArray) -> tuple[FloatArray, IntArray]:
-        """Return costs and lengths of candidates; see the function `rate`."""
-        return rate(
-            scores, remaining, objective=self.objective, execute=self.execute, ties=self.ties
-        )
+    Where nothing but the end of a plan decides, nothing else is rated.
+    """
+    choice = choice_of(planner)
+    execute = choice.get("execute")
+    if choice["objective"] != "terminal" or execute is None or not has(world_model, PlanCosts):
+        return rate(score_plans(world_model, latents, plans), remaining, **choice)
+    costs = world_model.plan_costs(latents, plans, np.minimum(remaining, plans.shape[2]))
+    return costs, np.broadcast_to(np.minimum(remaining, execute)[:, None], costs.shape)
 
-    def rate_plans(
-        self,
-        world_model: PlanningModel,
-        latents: FloatArray,
-        plans: FloatArray,
-        remaining: IntArray,
-    ) -> tuple[FloatArray, IntArray]:
-        """Imagine candidates [N, K, H, A] from latents [N, Z]; return what `rate` says of them.
 
-        Where nothing but the end of a plan decides, nothing else is rated.
-        """
-        if self.objective != "terminal" or self.execute is None or not has(world_model, PlanCosts):
-            return self.rate(score_plans(world_model, latents, plans), remaining)
-        costs = world_model.plan_costs(latents, plans, np.minimum(remaining, plans.shape[2]))
-        lengths = np.minimum(remaining, self.execute)
-        return costs, np.broadcast_to(lengths[:, None], costs.shape)
+class _EmptyWorld:
+    """A planning model in which nothing happens: it counts steps, and notes who reads scores."""
+
+    def __init__(self, actions: ActionSpace) -> None:
+        self.actions, self.steps, self.is_scored = actions, 0, False
+
+    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        self.steps += actions.shape[0] * actions.shape[1]
+        return np.zeros((*actions.shape[:2], latents.shape[1]))
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        self.is_scored = True
+        return np.zeros(latents.shape[:2])
+
+    def plan_costs(self, latents: FloatArray, plans: FloatArray, lengths: IntArray) -> FloatArray:
+        del latents, lengths
+        self.steps += int(np.prod(plans.shape[:3]))
+        return np.zeros(plans.shape[:2])
+
+    def asked(self, planner: Planner, budget: int, memory: Any = None) -> Any:
+        """Ask for a plan that begins from a memory, and return what it leaves."""
+        warm: Any = {"memory": memory} if is_warm_started(planner) else {}
+        rngs = [np.random.default_rng(0)]
+        plans = planner.plan(self, np.zeros((1, 1)), rngs, np.array([budget]), **warm)
+        return getattr(plans, "memory", None)
+
+
+def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: int) -> int:
+    """Count the model steps that one plan imagines, by asking for one in an empty world.
+
+    Of a planner that is warm started, a plan that begins from another one.
+    """
+    if has(planner, RolloutSteps):
+        return int(planner.rollout_steps)
+    world = _EmptyWorld(actions)
+    memory = world.asked(planner, budget)
+    if not is_warm_started(planner):
+        return world.steps
+    first, _ = world.steps, world.asked(planner, budget, memory)
+    return world.steps - first
+
+
+def reads_steps(planner: Planner, actions: ActionSpace, *, budget: int) -> bool:
+    """Say whether a planner asks for scores of steps, by asking for a plan in an empty world."""
+    if has(planner, RolloutSteps):
+        return False
+    world = _EmptyWorld(actions)
+    world.asked(planner, budget)
+    return world.is_scored
+
+
+def widened(planner: Planner, times: int) -> Planner | None:
+    """Return a planner that looks at so many times the plans; None where no field says how many.
+
+    >>> from pytest_cpg.planners import MPPI
+    >>> widened(MPPI(samples=8), 4).samples
+    32
+    """
+    if not is_dataclass(planner):
+        return None
+    names = {field.name for field in fields(planner)}
+    wider = {name: times * getattr(planner, name) for name in _WIDTHS if name in names}
+    return replace(planner, **wider) if wider else None

@@ -26,13 +26,15 @@ from pytest_cpg.contracts.planner import Observer
 from pytest_cpg.planners.distributions import draw_noise
 from pytest_cpg.planners.policies import FunctionPolicy, answered, check_repeats
 from pytest_cpg.planners.search import (
-    Choice,
     Objective,
     Rngs,
     Search,
     Ties,
     cheapest,
     check_settings,
+    choice_of,
+    rate,
+    rate_plans,
     score_plans,
 )
 
@@ -61,8 +63,7 @@ class RandomShooting(Search):
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
         plans = world_model.actions.sample(rngs, (self.candidates, self.horizon))
-        scores = score_plans(world_model, latents, plans)
-        return cheapest(plans, *Choice.of(self).rate(scores, remaining))
+        return cheapest(plans, *rate_plans(self, world_model, latents, plans, remaining))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +120,14 @@ class BeamSearch(Search):
             if step == self.horizon or beam.shape[1] <= self.width:
                 continue
             scores = score_plans(world_model, latents, beam)
-            costs, _ = Choice.of(self).rate(scores, remaining)
+            costs, _ = rate(scores, remaining, **choice_of(self))
             cap = np.minimum(remaining, step) - 1
             last = np.take_along_axis(scores, cap[:, None, None], axis=2)[..., 0]
             best = np.lexsort((last, costs), axis=1)[:, : self.width]
             # In the order in which all plans would be: of equal ones, a search takes the first.
             beam = np.take_along_axis(beam, np.sort(best, axis=1)[..., None, None], axis=1)
         scores = score_plans(world_model, latents, beam)
-        return cheapest(beam, *Choice.of(self).rate(scores, remaining))
+        return cheapest(beam, *rate(scores, remaining, **choice_of(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +239,7 @@ class PolicyGuided(Search):
         followed = self._followed(world_model, latents)[:, None]
         near = self._varied(world_model.actions, followed, rngs)
         plans = np.concatenate([followed, near], axis=1)
-        return cheapest(plans, *Choice.of(self).rate_plans(world_model, latents, plans, remaining))
+        return cheapest(plans, *rate_plans(self, world_model, latents, plans, remaining))
 
     def _followed(self, world_model: PlanningModel, latents: FloatArray) -> FloatArray:
         """Return the plans [N, H, A] of the policy in the imagined world."""

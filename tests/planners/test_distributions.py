@@ -23,14 +23,14 @@ def test_a_plan_is_shifted_by_what_each_episode_has_executed():
 
 
 def test_the_deviation_of_a_box_is_in_halves_of_its_width():
-    narrow = draw(begin(BOX, initial=0.1))
+    narrow = draw(begin(BOX, initial_deviation=0.1))
     assert narrow.mean(axis=1) == pytest.approx(-1, abs=0.02)
     assert narrow.std(axis=1) == pytest.approx(0.2, abs=0.01)
 
 
 def test_a_fit_never_falls_below_the_minimum_deviation():
     for minimum, expected in ((0.0, 0.0), (0.05, 0.1)):
-        distribution = begin(BOX, minimum=minimum)
+        distribution = begin(BOX, minimum_deviation=minimum)
         distribution.fit(np.full((2, 5, 3, 1), -0.5))
         assert draw(distribution).std(axis=1) == pytest.approx(expected, abs=0.01)
         assert (distribution.mode == -0.5).all()

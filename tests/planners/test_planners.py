@@ -24,7 +24,7 @@ from pytest_cpg.planners import (
     rollout_steps_per_plan,
     widened,
 )
-from pytest_cpg.planners.search import Choice, rate, step_weights
+from pytest_cpg.planners.search import choice_of, rate, step_weights
 from pytest_cpg.world_models import OracleDynamics, bind
 
 
@@ -312,11 +312,12 @@ def test_the_weights_of_steps_are_the_derivative_of_the_cost(objective):
 
 
 def test_a_planner_chooses_by_its_own_fields_and_the_defaults_of_those_that_it_lacks():
-    assert Choice.of(ICEM(objective="terminal", execute=3)) == Choice(
-        objective="terminal", execute=3, ties="earliest"
-    )
-    assert Choice.of(RandomShooting(ties="published")) == Choice(ties="published")
-    assert Choice.of(Greedy()) == Choice()
+    assert choice_of(ICEM(objective="terminal", execute=3)) == {
+        "objective": "terminal",
+        "execute": 3,
+    }
+    assert choice_of(RandomShooting(ties="published")) == {"objective": "best", "ties": "published"}
+    assert choice_of(Greedy()) == {"objective": "best"}
 
 
 ACTIONS = FiniteActions(np.array([[-1.0], [0.5], [1.0]]))

@@ -1,5 +1,7 @@
 """Plans rated as wholes: the score of their last step, and no other asked for."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sliders import Arriving, Forgetful, Remembering, Rewarding, Scoring, Slider, Valuing
@@ -12,7 +14,7 @@ from pytest_cpg.episodes.replay import replay
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, ICEM, MPPI, PolicyGuided, RandomShooting
-from pytest_cpg.planners.search import Choice
+from pytest_cpg.planners.search import rate_plans
 from pytest_cpg.world_models import OracleDynamics, Rescored, bind
 
 TASK = Slider()
@@ -161,8 +163,8 @@ def test_what_an_objective_does_not_read_is_not_asked(model, asked):
     world.plans_for(np.arange(4), np.zeros(4, dtype=int))
     latents = told.encode(STARTS.states)
     counted.rows.clear()
-    choice = Choice(objective="terminal", execute=1)
-    choice.rate_plans(world, latents, PLANS, np.full(4, 18))
+    planner = SimpleNamespace(objective="terminal", execute=1)
+    rate_plans(planner, world, latents, PLANS, np.full(4, 18))
     # Of so many steps of each plan; a rollout is asked once for all of them.
     rows = counted.rows.pop("rollout")
     assert {"rollout": 5, **{name: n / rows for name, n in counted.rows.items()}} == asked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -23,7 +22,7 @@ from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.gates.plan_quality.formulas import Search, are_flat, bounded, cfsim, explore
-from pytest_cpg.planners.search import Choice, objective_of
+from pytest_cpg.planners.search import rate_plans
 from pytest_cpg.world_models import BoundModel
 
 # In one array of imagined or true states, of which there are a handful at a time: 32 MiB.
@@ -181,8 +180,6 @@ class _Scorer:
     def __init__(self, design: Design, model: BoundModel, arm: str, decisions: Decisions) -> None:
         self._design, self._decisions, self._model = design, decisions, model
         self._remaining = design.task.budget - decisions.at
-        planner = design.planner
-        self._choice = replace(Choice.of(planner), objective=objective_of(planner))
         self._imagination = Imagination(arm, design.task.actions, model)
         self._imagination.plans_for(decisions.episodes, decisions.at)
         is_learned = arm == "learned"
@@ -214,7 +211,9 @@ class _Scorer:
         return np.asarray(np.mean([self._once(plans) for _ in range(_ROLLOUTS)], axis=0))
 
     def _once(self, plans: FloatArray) -> FloatArray:
-        costs, _ = self._choice.rate_plans(self._imagination, self._latents, plans, self._remaining)
+        costs, _ = rate_plans(
+            self._design.planner, self._imagination, self._latents, plans, self._remaining
+        )
         return -costs
 
 
