@@ -22,7 +22,7 @@ NOT_FOR_ITSELF = (
     "scipy.stats",
     "xdist.dsession",
     "pytest_cpg.tasks.grids",
-    "pytest_cpg.tasks.prefixes",
+    "pytest_cpg.tasks",
     "pytest_cpg.world_models.checkpoints.source",
 )
 

@@ -25,8 +25,8 @@ from pytest_cpg.contracts.world_model import TrainedPlanner
 from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.gates.kind import Components, TaskChoice
 from pytest_cpg.gates.presets import PRESET, preset_planner
+from pytest_cpg.tasks import named_task
 from pytest_cpg.tasks.options import OPTIONS
-from pytest_cpg.tasks.prefixes import named_task
 
 # What a marker writes for its planner.
 AS_TRAINED = "as-trained"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.episodes.arms import Execution
     from pytest_cpg.episodes.stage import Stage
-    from pytest_cpg.world_models.checkpoint import CheckpointReader
+    from pytest_cpg.world_models.checkpoints.readers import CheckpointReader
 
 Spec = TypeVar("Spec")
 Result = TypeVar("Result")
@@ -150,7 +150,7 @@ class Asked:
 
         Raises ComponentError when there is no such task, with the nearest one that there is.
         """
-        from pytest_cpg.tasks.prefixes import named_task
+        from pytest_cpg.tasks import named_task
 
         name = self.values.get("task")
         if name is None:

@@ -21,8 +21,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.planner import is_warm_started
-from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.contracts.planner import Policy, is_warm_started
 from pytest_cpg.contracts.streams import Stream
 
 # Products that OpenBLAS leaves to one thread. Its others wait by spinning, which takes processors

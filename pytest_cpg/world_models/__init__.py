@@ -20,10 +20,10 @@ from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 
 if TYPE_CHECKING:
     from pytest_cpg.world_models.binding.decoded import Decoded, fit_decoder
-    from pytest_cpg.world_models.checkpoint import Checkpoint, CheckpointReader
     from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
     from pytest_cpg.world_models.checkpoints.exported import Program
     from pytest_cpg.world_models.checkpoints.onnx import OnnxDynamics
+    from pytest_cpg.world_models.checkpoints.readers import Checkpoint, CheckpointReader
     from pytest_cpg.world_models.checkpoints.stable_worldmodel import StableWorldModel
     from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
     from pytest_cpg.world_models.checkpoints.torchrl import TorchRLModel
@@ -86,7 +86,7 @@ WORLD_MODELS: Mapping[str, WorldModelFactory] = MappingProxyType(
 # What needs an extra, or few ask for, by the module it is in.
 _OPTIONAL = {
     "binding.decoded": ("Decoded", "fit_decoder"),
-    "checkpoint": ("Checkpoint", "CheckpointReader"),
+    "checkpoints.readers": ("Checkpoint", "CheckpointReader"),
     "checkpoints.dreamer": ("DreamerV3",),
     "checkpoints.exported": ("Program",),
     "checkpoints.onnx": ("OnnxDynamics",),

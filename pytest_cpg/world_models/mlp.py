@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
-from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.checkpoints.readers import Checkpoint
 from pytest_cpg.world_models.weights import read_content
 
 Variant: TypeAlias = Literal["normalised-delta", "plain"]

@@ -8,9 +8,8 @@ import pytest
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.gates.prediction.counterfactual import confused, copied, questions
-from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.causal.blocks import Blocks, move
-from pytest_cpg.tasks.prefixes import named_task
 from pytest_cpg.world_models import OracleDynamics, bind
 
 USUAL = {"seed": 0, "horizon": 1, "alternatives": 8, "stratum": "all"}

@@ -23,10 +23,9 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import Chance
-from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.gymnasium import gym_task
 from pytest_cpg.tasks.gymnasium.world import World
-from pytest_cpg.tasks.prefixes import named_task
 from pytest_cpg.world_models import OracleDynamics, bind
 
 # The ant's code reads bodies' positions and contact forces of before its last time step.

@@ -13,9 +13,8 @@ from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import Chance
-from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.control import dmc
-from pytest_cpg.tasks.prefixes import named_task
 from pytest_cpg.world_models import OracleDynamics, bind
 
 EPISODES, STEPS = 2, 25

@@ -8,8 +8,7 @@ import pytest
 from pytest_cpg.conformance.rows import HORIZON, ROWS
 from pytest_cpg.conformance.test_tasks import *  # noqa: F403 - tests of the task of this module
 from pytest_cpg.conformance.test_tasks import every_result
-from pytest_cpg.tasks import TASKS
-from pytest_cpg.tasks.prefixes import named_task
+from pytest_cpg.tasks import TASKS, named_task
 
 EMBEDDED = {"maze", "two-room"}
 CAUSAL = (

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task
-from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.contracts.planner import Policy
 from pytest_cpg.contracts.task import has_ended
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries, policies_of
 from pytest_cpg.gates.policy_comparison.simulators import (

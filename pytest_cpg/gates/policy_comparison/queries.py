@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
-from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.contracts.planner import Policy
 from pytest_cpg.gates.policy_comparison.query_files import load_queries, save_queries
 from pytest_cpg.planners.policies import (
     check_policy,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import ActionSpace, BoxActions, FiniteActions, FloatArray
-from pytest_cpg.contracts.policy import Policy
+from pytest_cpg.contracts.planner import Policy
 from pytest_cpg.machine.files import FileError, check_unpacked_size, replace_file
 from pytest_cpg.planners.policies import TanhNetwork
 

@@ -15,8 +15,7 @@ from pytest_cpg.planners import PLANNERS
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.project import declare_plugins, from_hook
 from pytest_cpg.render.line import listed, padded, wrapped
-from pytest_cpg.tasks import TASKS
-from pytest_cpg.tasks.prefixes import PREFIXES, named_task
+from pytest_cpg.tasks import PREFIXES, TASKS, named_task
 
 _OTHERS = (
     "dmc:DOMAIN-TASK is any task of the DeepMind Control suite, such as dmc:walker-walk, and "

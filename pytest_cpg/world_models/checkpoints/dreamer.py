@@ -22,7 +22,7 @@ from pytest_cpg.world_models.binding.tensors import (
     symlog,
     torch,
 )
-from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.checkpoints.readers import Checkpoint
 from pytest_cpg.world_models.checkpoints.training_conditions import (
     ACTION_BOUNDS,
     Official,

@@ -18,7 +18,7 @@ from pytest_cpg.contracts import ComponentError, CpgError, WorldModelError
 from pytest_cpg.machine.files import digests_in
 from pytest_cpg.world_models.binding.conventions import is_refusal
 from pytest_cpg.world_models.binding.tensors import Tensor, on_arrays, torch
-from pytest_cpg.world_models.checkpoint import Checkpoint, kind_of
+from pytest_cpg.world_models.checkpoints.readers import Checkpoint, kind_of
 from pytest_cpg.world_models.weights import check_torch
 
 _WRITERS = {"torchscript": "TorchScript", "export": "a program of torch.export"}

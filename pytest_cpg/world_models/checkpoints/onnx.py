@@ -12,7 +12,7 @@ import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
 from pytest_cpg.world_models.binding.conventions import is_refusal
-from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.checkpoints.readers import Checkpoint
 
 try:
     import onnxruntime

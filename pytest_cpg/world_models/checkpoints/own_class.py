@@ -10,7 +10,7 @@ from typing import Any
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
-from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.checkpoints.readers import Checkpoint
 from pytest_cpg.world_models.checkpoints.source import named
 from pytest_cpg.world_models.checkpoints.training_conditions import check_same
 from pytest_cpg.world_models.weights import check

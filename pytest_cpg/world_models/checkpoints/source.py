@@ -18,8 +18,8 @@ from typing import Any
 from pytest_cpg.contracts import ComponentError, WorldModelFactory
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.world_models.binding.binding import no_model
-from pytest_cpg.world_models.checkpoint import CheckpointReader
 from pytest_cpg.world_models.checkpoints import readers
+from pytest_cpg.world_models.checkpoints.readers import CheckpointReader
 
 _HOW = (
     "Name a function that returns the model: what maps observations [B, O] and actions [B, A] to "

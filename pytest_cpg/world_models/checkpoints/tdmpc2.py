@@ -17,7 +17,7 @@ from typing import ClassVar, Self
 from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.world_models.binding.mish import mish
 from pytest_cpg.world_models.binding.tensors import Tensor, expected, on_arrays, symexp, torch
-from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.checkpoints.readers import Checkpoint
 from pytest_cpg.world_models.checkpoints.training_conditions import (
     ACTION_BOUNDS,
     Official,

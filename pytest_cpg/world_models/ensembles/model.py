@@ -14,7 +14,7 @@ import numpy as np
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.contracts.codec import CodecError, decode, encode, loads
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
-from pytest_cpg.world_models.checkpoint import Checkpoint
+from pytest_cpg.world_models.checkpoints.readers import Checkpoint
 from pytest_cpg.world_models.ensembles.networks import (
     Architecture,
     Heads,
