@@ -20,6 +20,7 @@ from pytest_cpg.stats.graded_answers import (
     risk_coverage,
 )
 from pytest_cpg.stats.intervals import Interval, wilson_interval
+from pytest_cpg.stats.reliability import Reliability, ReliabilityBin, reliability
 from pytest_cpg.stats.sampled import Sampled
 from pytest_cpg.stats.verdicts import Verdict, judge_gap
 
@@ -29,6 +30,8 @@ __all__ = [
     "GradedAnswers",
     "Interval",
     "OperatingPoints",
+    "Reliability",
+    "ReliabilityBin",
     "RiskCoverage",
     "Sampled",
     "SelectiveRisk",
@@ -37,6 +40,7 @@ __all__ = [
     "answer_metrics",
     "aurc",
     "judge_gap",
+    "reliability",
     "risk_coverage",
     "risk_intervals",
     "sampled_differences",

@@ -185,10 +185,7 @@ def test_random_answers_do_not_pass():
 
 def test_a_result_survives_its_way_through_json_and_is_compared_with_itself():
     result = measured(Carts(drift=-0.4), cart_queries())
-    plain = encode(result)
-    # As earlier reports have it.
-    plain["grades"]["reliability"] = {"bins": [], "ece": 0.1, "calibrated_ece": 0.0, "method": "m"}
-    again = decode(ComparisonResult, plain)
+    again = decode(ComparisonResult, encode(result))
     assert again.loss == result.loss
     assert again.grades == result.grades
     np.testing.assert_array_equal(again.confidences, result.confidences)

@@ -166,6 +166,11 @@ def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
         f"RPP {metrics.rpp:.3f}, CR10 {metrics.cr:.1f}, regret {metrics.regret:.3g}, "
         f"{answered} at a risk of {100 * criteria.max_risk:.3g} %",
     )
+    reliability = result.grades.reliability
+    yield (
+        "calibration",
+        f"ECE {reliability.ece:.3f}, after isotonic regression {reliability.calibrated_ece:.3f}",
+    )
     yield "one step", _one_step(result)
     horizons = [grades.horizon for grades in result.grades.by_horizon]
     yield (
@@ -201,6 +206,7 @@ def _numbers(result: ComparisonResult) -> dict[str, str | float]:
         **numbers_of({**result.grades.intervals, "auroc": result.auroc}),
         "constant_loss": result.constant_loss,
         "frozen_loss": result.frozen_loss,
+        "ece": result.grades.reliability.ece,
         "level": result.criteria.level,
         "queries": len(result),
         "wrong": result.wrong_count,
@@ -218,10 +224,10 @@ _MOST_OF_BAND, _FEWEST_ANSWERS = 40, 20
 
 
 def figures(result: ComparisonResult) -> tuple[Figure, ...]:
-    """Return the curve of risk over coverage, and the surest mistakes."""
+    """Return the curve of risk over coverage, reliability, and the surest mistakes."""
     mistakes = _mistakes(result)
-    curve = _risk_over_coverage(result)
-    return (curve, mistakes) if mistakes.series else (curve,)
+    drawn = (_risk_over_coverage(result), _reliability(result))
+    return (*drawn, mistakes) if mistakes.series else drawn
 
 
 def mistake_text(result: ComparisonResult, at: int) -> str:
@@ -281,6 +287,21 @@ def _band(result: ComparisonResult, curve: RiskCoverage) -> tuple[tuple[float, f
     ends = [*zip([coverage for coverage, _ in shown], intervals, strict=True)]
     lower = [(coverage, point.low) for coverage, point in ends]
     return (*lower, *((coverage, point.high) for coverage, point in reversed(ends)))
+
+
+def _reliability(result: ComparisonResult) -> Figure:
+    curve = result.grades.reliability
+    return Figure(
+        kind="curves",
+        title="Share of right answers by confidence",
+        reading="Where the line is above the dashed one, answers are right more often than said.",
+        axes=("confidence", "share of right answers"),
+        series={
+            "learned": tuple((share.confidence, share.right) for share in curve.bins),
+            "limit": ((0.0, 0.0), (1.0, 1.0)),
+        },
+        scale=(0.0, 1.0),
+    )
 
 
 def _mistakes(result: ComparisonResult) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from pytest_cpg.stats import (
     GradedAnswers,
     Interval,
     OperatingPoints,
+    Reliability,
     answer_metrics,
+    reliability,
     sampled_differences,
     sampled_metrics,
 )
@@ -76,11 +78,7 @@ class Grades:
     beyond: int
     p_values: Mapping[str, float]
     by_horizon: tuple[HorizonGrades, ...]
-
-    @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Leave out the errors of calibration that earlier reports have."""
-        return {name: value for name, value in values.items() if name != "reliability"}
+    reliability: Reliability
 
 
 def grade(
@@ -131,6 +129,7 @@ def grade(
         beyond=min(int((one & ~answers.wrong).sum()) for one in trivial),
         p_values=p_values,
         by_horizon=tuple(by_horizon),
+        reliability=reliability(answers),
     )
 
 
