@@ -1,12 +1,13 @@
 """Whether the first advice to a network that plans badly is the one that mends its plans."""
 
-import network_ladder as ladder
 import pytest
 
 from pytest_cpg.stats import wilson_interval
 
-pytestmark = [pytest.mark.slow, pytest.mark.trains]
 pytest.importorskip("torch")
+import network_ladder as ladder
+
+pytestmark = [pytest.mark.slow, pytest.mark.trains]
 
 # The rules were made on training seed 0, and on it alone.
 SEEDS = (1, 2, 3)

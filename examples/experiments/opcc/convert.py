@@ -16,7 +16,6 @@ from worlds import rule_of
 from pytest_cpg.contracts import BoxActions
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.planners.policies import TanhNetwork
-from pytest_cpg.world_models.weights import read_weights
 
 FOLDERS = {
     "hopper": "Hopper-v2",
@@ -149,6 +148,8 @@ def columns_of(content):
 
 def actor(path):
     """Return the network that acts, from a file of torch's that holds nothing but weights."""
+    from pytest_cpg.world_models.weights import read_weights
+
     weights = read_weights(path)
     return TanhNetwork(
         weights=[np.asarray(weights[f"actor.linear{layer}.weight"]) for layer in LAYERS],
