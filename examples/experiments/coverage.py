@@ -4,8 +4,11 @@ Uprightness is the height of the tip above the axle in lengths of a link, in [-2
 succeeds near 2.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
+from pytest_cpg.contracts import Plans
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
@@ -15,6 +18,16 @@ from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions
 
 EPISODES, BINS = 10, 32
+# Of the published planner.
+PLANNED, STEPS = 5, 300
+
+
+class OneAction(RandomShooting):
+    """Random shooting that plans anew after every action."""
+
+    def plan(self, world_model, latents, rngs, remaining):
+        plans = super().plan(world_model, latents, rngs, remaining)
+        return Plans(plans.actions, np.ones_like(plans.lengths))
 
 
 def measure():
@@ -24,7 +37,10 @@ def measure():
     heights = {
         "random rollouts": upright(task, shaken(task, starts)),
         "random rollouts, random starts": upright(task, anywhere),
-        "oracle planner": visited(task, starts),
+        "oracle planner": visited(task, starts, OneAction(ties="published"), PLANNED, STEPS),
+        "oracle planner, whole plans": visited(
+            task, starts, RandomShooting(ties="published"), EPISODES, task.budget
+        ),
     }
     return {name: described(values) for name, values in heights.items()}
 
@@ -40,8 +56,8 @@ def upright(task, observations):
     return -task.score(observations)
 
 
-def visited(task, starts):
-    """Return the uprightness after every step of the oracle's planner."""
+def visited(task, starts, planner, episodes, budget):
+    """Return the uprightness after every step of a planner with the true dynamics."""
     oracle = bind(
         OracleDynamics(task),
         task,
@@ -53,10 +69,9 @@ def visited(task, starts):
     def look(episodes, actions):
         heights.append(upright(task, task.observe(run.states[episodes])))
 
-    planner = RandomShooting(ties="published")
-    design = Design(task=task, planner=planner, episodes=EPISODES, seed=0)
+    design = Design(task=replace(task, budget=budget), planner=planner, episodes=episodes, seed=0)
     run = ArmRun("oracle", design, oracle, starts, on_step=look)
-    run.advance(EPISODES)
+    run.advance(episodes)
     return np.concatenate(heights)
 
 

@@ -103,6 +103,7 @@ DRAWN = {
     "data-size": data_size,
     "planners": rates,
     "perturbations": rates,
+    "horizons": rates,
     "latent": rates,
     "coverage": histogram,
 }

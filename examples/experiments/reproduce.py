@@ -2,7 +2,8 @@
 
 Each experiment is a file of gates, run by pytest as any gate is. What it found is written to
 results/NAME.json, a table beside the published figures to results/NAME.md, and a figure to
-results/NAME.svg.
+results/NAME.svg. With --tables nothing is run: tables and figures are written anew from what was
+found.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from xml.etree import ElementTree
 
 import coverage
 import figures
+import paired
 import test_latent
 import train_tdmpc2
 
@@ -27,9 +29,13 @@ GATES = {
     "data-size": "test_data_size.py",
     "planners": "test_planners.py",
     "perturbations": "test_perturbations.py",
+    "horizons": "test_horizons.py",
     "latent": "test_latent.py",
 }
-NAMES = [*GATES, "coverage"]
+NAMES = [*GATES, "coverage", "paired"]
+TABLES = {"coverage": coverage.table, "paired": paired.table}
+# What two more columns compare, where they are published.
+COSTS = {"compute": "model steps per executed action", "latency_ms": "ms per plan"}
 
 
 def main():
@@ -37,20 +43,29 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; or all")
-    names = parser.parse_args().names or NAMES
-    for name in names:
+    parser.add_argument("--tables", action="store_true", help="write them from results/NAME.json")
+    options = parser.parse_args()
+    for name in options.names:
         if name not in NAMES:
             parser.error(f"no experiment {name!r}. Known: {', '.join(NAMES)}.")
     RESULTS.mkdir(exist_ok=True)
-    for name in names:
-        found = coverage.measure() if name == "coverage" else cells_of(name)
-        published = PUBLISHED[name]
-        document = {"experiment": name, "found": found, "published": published}
-        (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
-        table = coverage.table(found, published) if name == "coverage" else gap_table(name, found)
+    for name in options.names or NAMES:
+        results = RESULTS / f"{name}.json"
+        found = json.loads(results.read_text())["found"] if options.tables else measured(name)
+        document = {"experiment": name, "found": found, "published": PUBLISHED[name]}
+        results.write_text(json.dumps(document, indent=1) + "\n")
+        table = TABLES[name](found, PUBLISHED[name]) if name in TABLES else gap_table(name, found)
         (RESULTS / f"{name}.md").write_text(table)
-        (RESULTS / f"{name}.svg").write_text(figures.DRAWN[name](found))
+        if name in figures.DRAWN:
+            (RESULTS / f"{name}.svg").write_text(figures.DRAWN[name](found))
         print(f"\n{table}")
+
+
+def measured(name):
+    """Run an experiment, and return what it found."""
+    if name == "coverage":
+        return coverage.measure()
+    return paired.measure(PUBLISHED[name]) if name == "paired" else cells_of(name)
 
 
 def cells_of(name):
@@ -94,8 +109,15 @@ def cell_of(gate, errors):
         **{name: sum(result[name]["successes"]) for name in arms},
         "gap": [result["interval"][name] for name in ("estimate", "low", "high")],
         "solved_at": {name: solved_at(result[name]) for name in arms},
+        "compute": [round(compute(result[name]), 1) for name in ("oracle", "learned")],
+        "latency_ms": [round(result[name]["latency_ms"][0], 1) for name in ("oracle", "learned")],
         "versions": result["versions"],
     }
+
+
+def compute(arm):
+    """Return the model's steps in planning for each action that was executed."""
+    return arm["rollout_steps"] * arm["decisions"] / sum(arm["steps"])
 
 
 def solved_at(arm):
@@ -122,9 +144,10 @@ def gap_table(name, cells):
     first = "oracle rated by the model" if rated else "validation error"
     rows = [
         f"| cell | {first} | oracle | published | difference | learned | published "
-        "| difference | verdict |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| difference | verdict | what differs |",
+        "|" + "---|" * 10,
     ]
+    costs = []
     for label, group in grouped(name, cells).items():
         published = PUBLISHED[name][published_cell(name, group[0])]
         count = sum(cell["episodes"] for cell in group)
@@ -135,9 +158,18 @@ def gap_table(name, cells):
         for arm in ("oracle", "learned"):
             solved = sum(cell[arm] for cell in group)
             columns.append(f"{solved}/{count}")
-            columns += against(solved, count, published[arm], published["episodes"])
+            columns += against(solved, count, published.get(arm), published["episodes"])
         columns.append(", ".join(dict.fromkeys(cell["verdict"] for cell in group)))
+        columns.append(published.get("differs", ""))
         rows.append(f"| {' | '.join(columns)} |")
+        costs += [
+            f"| {label} | {words} | {' | '.join(map(str, [*group[0][cost], *published[cost]]))} |"
+            for cost, words in COSTS.items()
+            if cost in published and cost in group[0]
+        ]
+    if costs:
+        head = "| cell | cost | oracle | learned | oracle, published | learned, published |"
+        rows += ["", head, "|" + "---|" * 6, *costs]
     return "\n".join(rows) + "\n"
 
 

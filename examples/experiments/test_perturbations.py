@@ -1,4 +1,4 @@
-"""Lost actions: after some step the next ones are dropped while time goes on (acrobot, CEM)."""
+"""Lost actions: after some step the robot idles for the next ones (acrobot, CEM)."""
 
 import pytest
 

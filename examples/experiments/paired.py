@@ -1,0 +1,51 @@
+"""Paired intervals: what the published counts of pairs give here, beside what was published."""
+
+from pytest_cpg.stats import agresti_caffo_interval
+from pytest_cpg.stats.paired import BONETT_PRICE, TANGO, exact_mcnemar_p_value
+from pytest_cpg.stats.pairing import Pairs
+
+
+def measure(published):
+    """Return the intervals and p-values of each published cell."""
+    found = []
+    for cell in published:
+        both, lost, gained, neither = cell["pairs"]
+        pairs = Pairs(both=both, oracle_only=lost, learned_only=gained, neither=neither)
+        arms = (both + lost, pairs.count, both + gained, pairs.count)
+        found.append(
+            {
+                "cell": cell["cell"],
+                "agresti_caffo": bounds(agresti_caffo_interval(*arms)),
+                "bonett_price": bounds(BONETT_PRICE.interval(pairs)),
+                "tango": bounds(TANGO.interval(pairs)),
+                "mcnemar": round(exact_mcnemar_p_value(lost=lost, gained=gained), 4),
+            }
+        )
+    return found
+
+
+def bounds(interval):
+    return [round(interval.low, 4), round(interval.high, 4)]
+
+
+def table(found, published):
+    """Return a row for each cell: ours, then theirs."""
+    rows = [
+        "| cell | Agresti-Caffo | published | Bonett-Price | Tango | published: Newcombe | "
+        "published: bootstrap | McNemar | published |",
+        "|" + "---|" * 9,
+    ]
+    for ours, theirs in zip(found, published, strict=True):
+        columns = [ours["cell"]]
+        for row, name in (
+            (ours, "agresti_caffo"),
+            (theirs, "agresti_caffo"),
+            (ours, "bonett_price"),
+            (ours, "tango"),
+            (theirs, "newcombe"),
+            (theirs, "bootstrap"),
+        ):
+            columns.append(f"[{row[name][0]:+.3f}, {row[name][1]:+.3f}]")
+        columns += [f"{ours['mcnemar']:.4f}", f"{theirs['mcnemar']:.4f}"]
+        rows.append(f"| {' | '.join(columns)} |")
+    return "\n".join(rows) + "\n"
