@@ -25,6 +25,7 @@ from benchmarks import (
     startup,
     tdmpc2_planner,
     wall,
+    worlds,
 )
 
 
@@ -57,6 +58,8 @@ def main() -> None:
         answers.spread,
         plans.learned,
         plans.oracle,
+        worlds.blocks,
+        worlds.chemistry,
         page.large,
         startup.added,
         startup.added_in_ci,

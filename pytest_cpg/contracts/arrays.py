@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,14 @@ import numpy.typing as npt
 FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
 IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+T = TypeVar("T", bound=np.generic)
+
+
+def read_only(array: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Return an array that nobody may write to: it is kept, and others get it again."""
+    array.flags.writeable = False
+    return array
 
 
 def rolled_out(

@@ -23,8 +23,8 @@ class Task(Protocol):
     a row's result depends on that row alone, bit for bit.
 
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
-    `Strata`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`, `ObservationKeys`, `Observed`,
-    `ActionRepeat` and `CacheKey`.
+    `Strata`, `NoteOnStarts`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`, `ObservationKeys`,
+    `Observed`, `ActionRepeat` and `CacheKey`.
     """
 
     @property
@@ -157,6 +157,14 @@ class Strata(Protocol):
     def strata(self, states: FloatArray, actions: FloatArray) -> Mapping[str, BoolArray]:
         """Say of each kind, by name, which steps by actions [B, A] from states [B, S] are: [B]."""
         ...
+
+
+class NoteOnStarts(Protocol):
+    """A task that has something to say of its starts, which stands below a gate."""
+
+    @property
+    def note_on_starts(self) -> str:
+        """One clause, such as which share of all starts these are; or None."""
 
 
 class ChangeablePhysics(Protocol):

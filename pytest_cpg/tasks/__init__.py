@@ -85,6 +85,8 @@ PREFIXES: Mapping[str, Callable[[str], TaskFactory]] = MappingProxyType(
         "chemistry:": partial(_causal, "chemistry:"),
     }
 )
+# What stands behind a prefix where nothing does.
+_USUAL: Mapping[str, str] = MappingProxyType({"blocks:": "3", "chemistry:": "chain5"})
 # What names look like, so that a mistyped one imports no simulator in vain.
 _LIKE: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {"dmc:": re.compile(r"[a-z_]+-[a-z_-]+"), "gym:": re.compile(r".+-v\d+")}
@@ -109,10 +111,15 @@ def _prefixed(name: str) -> str | None:
 
     >>> _prefixed("block:3")
     'blocks:3'
+    >>> [_prefixed(name) for name in ("blocks", "blocks-5,k=1", "chemistry_full5")]
+    ['blocks:3', 'blocks:5,k=1', 'chemistry:full5']
     """
     first, colon, rest = name.partition(":")
     near = nearest(first + colon, PREFIXES) if colon else None
     meant = [(prefix, name) for prefix, pattern in _LIKE.items() if pattern.fullmatch(name)]
+    for prefix, usual in _USUAL.items():
+        if name.startswith(prefix[:-1]):
+            meant.append((prefix, name[len(prefix) - 1 :].lstrip("-_: ") or usual))
     for prefix, ending in [(near, rest), *meant] if near else meant:
         try:
             PREFIXES[prefix](ending)

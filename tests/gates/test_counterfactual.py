@@ -4,12 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from wrong_physics import TRUE, WRONG
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.gates.prediction.counterfactual import confused, copied, questions
 from pytest_cpg.tasks import TASKS, named_task
-from pytest_cpg.tasks.causal.blocks import Blocks, move
+from pytest_cpg.tasks.causal.blocks import Blocks
 from pytest_cpg.world_models import OracleDynamics, bind
 
 USUAL = {"seed": 0, "horizon": 1, "alternatives": 8, "stratum": "all"}
@@ -20,41 +21,6 @@ def share(task, model, **more):
     asked = questions(SimpleNamespace(values={**USUAL, **more}), task)
     probes = {"probe_states": asked[0][:4], "probe_actions": asked[1][:4, 0, 0]}
     return confused(bind(model, task, **probes, rates=False), *asked).mean()
-
-
-def physics(weigh):
-    """Return blocks whose weights are others: `weigh` maps weights and the moved block to them."""
-
-    def model(observations, actions):
-        places = np.rint(observations[:, :6]).astype(int).reshape(-1, 3, 2)
-        block, way = actions.T.astype(int)
-        weights = weigh(np.tile([3.0, 2.0, 1.0], (len(places), 1)), block)
-        cells = move(places @ [5, 1], weights, block, way).cells
-        after = np.stack(np.divmod(cells, 5), axis=-1).reshape(len(cells), -1)
-        return np.concatenate([after, observations[:, 6:]], axis=1)
-
-    return model
-
-
-def ghost(observations, actions):
-    after = observations.copy()
-    rows, block = np.arange(len(after)), actions[:, 0].astype(int)
-    ways = np.array([(0, 0), (-1, 0), (0, 1), (1, 0), (0, -1)])[actions[:, 1].astype(int)]
-    for part in range(2):
-        moved = after[rows, 2 * block + part] + ways[:, part]
-        after[rows, 2 * block + part] = np.clip(moved, 0, 4)
-    return after
-
-
-TRUE = physics(lambda weights, _: weights)
-WRONG = {
-    "no push": physics(lambda weights, _: 0 * weights),
-    "reversed": physics(lambda weights, _: -weights),
-    "always push": physics(
-        lambda weights, block: (np.arange(weights.shape[1]) == block[:, None]).astype(float)
-    ),
-    "ghost": ghost,
-}
 
 
 def test_pushes_and_blocked_pushes_tell_wrong_physics_that_all_steps_pass():

@@ -536,6 +536,7 @@ def test_tasks_are_listed_with_what_solves_them(said):
 def test_no_word_of_a_marker_is_broken_on_a_narrow_terminal(said, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     assert '  @pytest.mark.cpg(task="maze",\n' in said("tasks", "maze")[1]
+    assert 'planner="greedy")' in said("tasks", "blocks:3")[1]
 
 
 def test_a_task_is_told_with_observations_actions_and_the_marker_that_solves_it(said):

@@ -1,11 +1,15 @@
 """Worlds whose causes are known: their rules, what is drawn in them, and what they look like."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import arm_of
+from wrong_physics import TRUE, WRONG
 
+import pytest_cpg
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import bound_to_starts, starts_of
@@ -117,15 +121,36 @@ def replayed(task, plans, seeds):
     return task.success(reached, None).any(axis=1).mean()
 
 
-@pytest.mark.parametrize(("blocks", "greedy"), [(3, (1.0, 0.995, 0.979)), (5, (1.0, 0.993, 0.975))])
-def test_blocks_are_as_hard_as_published(blocks, greedy):
-    count = 600
-    for k, expected in zip((1, 5, 10), greedy, strict=True):
-        task = Blocks(blocks=blocks, k=k)
-        _, solved = solved_by(task, OracleDynamics(task), count)
-        deviation = np.sqrt(max(expected * (1 - expected), 1 / count) / count)
-        # At the first step that reaches the target, where published is the last.
-        assert expected - 3 * deviation <= solved <= 1
+def published_start(task, count, rng):
+    """Return starts as published: a target may be the start itself, and no other is drawn then."""
+    states = task.reset(np.arange(count))
+    reached = states
+    for _ in range(task.k):
+        reached = task.step(reached, task.actions.values[rng.integers(5 * task.blocks, size=count)])
+    states[:, task.blocks : 2 * task.blocks] = reached[:, : task.blocks]
+    return states
+
+
+@pytest.mark.parametrize("blocks", [3, 5])
+@pytest.mark.parametrize(
+    ("k", "chance", "greedy"), [(1, 0.22, 1.0), (5, 0.01, 0.99), (10, 0.0, 0.98)]
+)
+def test_blocks_are_as_hard_as_published(blocks, k, chance, greedy):
+    """Within two standard errors of both samples; published rates, of 1000, have two decimals."""
+    task, count, rng = Blocks(blocks=blocks, k=k), 4000, np.random.default_rng(0)
+    if (blocks, k) == (5, 5):
+        chance = 0.0
+    begun = published_start(task, count, rng)
+    values = task.actions.values
+    at_random = by_reward = begun
+    for _ in range(k):
+        at_random = task.step(at_random, values[rng.integers(len(values), size=count)])
+        rewards = [task.reward(task.step(by_reward, np.tile(a, (count, 1))), None) for a in values]
+        by_reward = task.step(by_reward, values[np.argmax(rewards, axis=0)])
+    for states, published in ((at_random, chance), (by_reward, greedy)):
+        rate = min(max(published, 1 / 1000), 1 - 1 / 1000)
+        error = np.sqrt(rate * (1 - rate) * (1 / 1000 + 1 / count))
+        assert abs(task.success(states, None).mean() - published) <= 2 * error + 0.005
 
 
 @pytest.mark.parametrize("graph", [*GRAPHS, "random"])
@@ -219,6 +244,11 @@ def test_a_look_is_of_eight_bits_and_each_block_is_seen():
         ("blocks:3,look=image", "no look 'image'. Known: grid, picture, vector."),
         ("blocks:3,k=1,stratum=blocked", "with k=1 a blocked move reaches nothing; give k=2"),
         ("block:3", "Did you mean 'blocks:3'?"),
+        ("blocks", "Did you mean 'blocks:3'?"),
+        ("blocks3,k=1", "Did you mean 'blocks:3,k=1'?"),
+        ("blocks-3", "Did you mean 'blocks:3'?"),
+        ("chemistry", "Did you mean 'chemistry:chain5'?"),
+        ("chemistry-full5", "Did you mean 'chemistry:full5'?"),
         ("chemistry:chan5", "no graph 'chan'. Did you mean 'chain'?"),
         ("chemistry:chain", "as in 'chemistry:chain5', got 'chain'"),
         ("chemistry:chain11", "objects: need 2 to 10, got 11"),
@@ -251,27 +281,45 @@ def test_a_task_bears_the_name_that_made_it(name):
     assert named_task(name, TASKS)().name == name
 
 
-WRONG = {
-    "true": lambda w, block: w,
-    "no push": lambda w, block: np.zeros_like(w),
-    "reversed": lambda w, block: -w,
-    "always push": lambda w, block: (np.arange(w.shape[1]) == block[:, None]).astype(float),
-}
+def test_starts_that_need_a_push_fail_models_that_know_no_weights():
+    """The published starts pass nearly all of them: few random moves meet another block."""
+    for name, model in {"true": TRUE, **WRONG}.items():
+        _, rate = solved_by(Blocks(k=5), model, 60)
+        assert rate >= 0.9, name
+        _, rate = solved_by(Blocks(k=1, stratum="push"), model, 60)
+        assert rate == (name not in ("no push", "reversed")), name
 
 
-@pytest.mark.parametrize("physics", WRONG)
-def test_starts_that_need_a_push_fail_models_that_know_no_weights(physics):
-    """The published starts pass all of them: few random moves meet another block."""
+def test_a_gate_on_pushes_fails_them_and_says_how_rare_its_starts_are():
+    for name in ("no push", "reversed"):
+        gate = pytest_cpg.evaluate(
+            "blocks:3,k=1,stratum=push", WRONG[name], planner="greedy", episodes=20, cache=None
+        )
+        assert (gate.learned.success_rate, gate.oracle.success_rate) == (0, 1)
+        assert gate.label == "MODEL BOTTLENECK"
+        assert "episodes begin in stratum 'push', which has 2" in str(gate)
+        assert "% of random starts" in str(gate)
 
-    def model(observations, actions):
-        places = np.rint(observations[:, :6]).astype(int).reshape(-1, 3, 2)
-        block, way = actions.T.astype(int)
-        weights = np.tile([3.0, 2.0, 1.0], (len(places), 1))
-        cells = move(places @ [5, 1], WRONG[physics](weights, block), block, way).cells
-        after = np.stack(np.divmod(cells, 5), axis=-1).reshape(len(cells), -1)
-        return np.concatenate([after, observations[:, 6:]], axis=1)
 
-    for stratum, k, solved in (("all", 5, 0.9), ("push", 1, physics in ("true", "always push"))):
-        task = Blocks(k=k, stratum=stratum)
-        _, rate = solved_by(task, model, 60)
-        assert rate >= 0.9 if solved else rate == 0
+def test_what_worlds_keep_cannot_be_written_to():
+    task = Chemistry(k=2)
+    for kept in (task.parents, task.descendants, *task.chances, stamps(), Blocks().actions.values):
+        with pytest.raises(ValueError, match="read-only"):
+            kept[...] = 0
+
+
+@pytest.mark.parametrize(("name", "best"), [("blocks:3,k=2", 0), ("chemistry:chain3,k=2", 1)])
+def test_a_world_is_an_environment_of_gymnasium_in_a_few_lines(name, best):
+    pytest.importorskip("gymnasium")
+    from world_environment import Environment
+
+    from pytest_cpg.tasks.gymnasium import gym_task
+
+    world = named_task(name, TASKS)()
+    task = gym_task(partial(Environment, world), score=world.score, budget=2, threshold=best)
+    states = task.reset(np.arange(5))
+    actions = np.full((5, 1), 3.0)
+    after = task.observe(task.step(states, actions))
+    assert after.shape == (5, world.observation_size)
+    _, solved = solved_by(task, OracleDynamics(task), 20)
+    assert solved > 0.5

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 
 from pytest_cpg.contracts import IncompleteError, WorldModelError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import NoteOnStarts
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arms import ArmRuns, Execution, Reuse
 from pytest_cpg.episodes.design import Design
@@ -310,6 +312,8 @@ def _notes_on(
             'starts="fixed": every episode begins in one state, so the gap is about that state '
             "and not about the task"
         )
+    if has(design.task, NoteOnStarts):
+        notes.append(design.task.note_on_starts)
     # Where chance is not told from the oracle, the gate is blind and says so itself.
     is_told_apart = chance_verdict is Verdict.MODEL_BOTTLENECK
     if is_told_apart and chance.success_rate >= _CHANCE_SHARE * oracle.success_rate > 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple, get_args
@@ -15,7 +16,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, ComponentError, FiniteActions, FloatArray, IntArray
-from pytest_cpg.contracts.arrays import rolled_out
+from pytest_cpg.contracts.arrays import read_only, rolled_out
 from pytest_cpg.contracts.errors import WorldModelError
 from pytest_cpg.tasks.causal.looks import (
     SET_1,
@@ -51,7 +52,7 @@ def _neighbours() -> IntArray:
     ):
         if 0 <= row + down < SIDE and 0 <= column + right < SIDE:
             cells[row * SIDE + column, way] = (row + down) * SIDE + column + right
-    return cells
+    return read_only(cells)
 
 
 _NEXT = _neighbours()
@@ -212,6 +213,14 @@ class Blocks(TowardsTarget):
     def share(self, *, count: int = 10_000, seed: int = 0) -> float:
         """Return the share of random starts that are in the stratum, of so many."""
         return float(self._drawn(np.random.default_rng(seed), count)[2].mean())
+
+    @cached_property
+    def note_on_starts(self) -> str | None:
+        """How rare the stratum is."""
+        if self.stratum == "all":
+            return None
+        share = f"{100 * self.share():.2g} % of random starts"
+        return f"episodes begin in stratum {self.stratum!r}, which has {share}"
 
     def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, 2] to next states [B, S]."""

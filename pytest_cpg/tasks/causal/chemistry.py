@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
-from pytest_cpg.contracts.arrays import rolled_out
+from pytest_cpg.contracts.arrays import read_only, rolled_out
 from pytest_cpg.tasks.causal.looks import SET_1, SIDE, Look, as_grid, as_picture, beside, stamps
 from pytest_cpg.tasks.causal.names import check_among, check_within, named, written
 from pytest_cpg.tasks.causal.target import TowardsTarget
@@ -141,7 +141,7 @@ class Chemistry(TowardsTarget):
     @cached_property
     def parents(self) -> BoolArray:
         """Which objects [N, N] cause which: row j holds the parents of object j."""
-        return parents_of(self.graph, self.objects, seed=self.tables)
+        return read_only(parents_of(self.graph, self.objects, seed=self.tables))
 
     @cached_property
     def descendants(self) -> BoolArray:
@@ -149,7 +149,7 @@ class Chemistry(TowardsTarget):
         reached = self.parents.T.copy()
         for _ in range(self.objects):
             reached |= (reached.astype(int) @ self.parents.T.astype(int)) > 0
-        return reached
+        return read_only(reached)
 
     @cached_property
     def chances(self) -> tuple[FloatArray, ...]:
@@ -174,7 +174,8 @@ class Chemistry(TowardsTarget):
             logits = active @ (self.gain * last.T) + biases[1]
             chances = np.exp(logits - logits.max(axis=1, keepdims=True))
             chances /= chances.sum(axis=1, keepdims=True)
-            tables.append(chances.reshape(*[self.colours] * (len(causes) + 1)))
+            shape = [self.colours] * (len(causes) + 1)
+            tables.append(read_only(chances.reshape(*shape)))
         return tuple(tables)
 
     def reset(self, seeds: IntArray) -> FloatArray:
@@ -292,7 +293,7 @@ class Chemistry(TowardsTarget):
 
     @cached_property
     def _sums(self) -> tuple[FloatArray, ...]:
-        return tuple(table.cumsum(axis=-1) for table in self.chances)
+        return tuple(read_only(table.cumsum(axis=-1)) for table in self.chances)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts.arrays import read_only
 from pytest_cpg.tasks.pictures import Frames
 
 Look = Literal["vector", "grid", "picture"]
@@ -88,7 +89,8 @@ def stamps() -> BoolArray:
     rows, columns = np.indices((_STAMP, _STAMP)) - _STAMP // 2
     disk = rows**2 + columns**2 < (_STAMP // 2) ** 2
     cross = (np.abs(rows) <= 1) | (np.abs(columns) <= 1)
-    return np.stack([disk, triangle, square, diamond, cross, pentagon, parallelogram, scalene])
+    shapes = [disk, triangle, square, diamond, cross, pentagon, parallelogram, scalene]
+    return read_only(np.stack(shapes))
 
 
 def _within(corners: list[tuple[int, int]]) -> BoolArray:
