@@ -3,8 +3,8 @@
 import numpy as np
 
 from pytest_cpg.contracts import BoxActions
+from pytest_cpg.gates.policy_comparison.generate import Side, true_returns
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.simulators import Side, true_returns
 
 SPACE = BoxActions(-np.ones(1), np.ones(1))
 

@@ -10,6 +10,7 @@ from comparisons import Carts, moved, paid
 from queries import side_of
 
 from pytest_cpg.contracts import ComponentError
+from pytest_cpg.gates.policy_comparison.generate import true_returns
 from pytest_cpg.gates.policy_comparison.logs import (
     Episode,
     Episodes,
@@ -18,7 +19,6 @@ from pytest_cpg.gates.policy_comparison.logs import (
 )
 from pytest_cpg.gates.policy_comparison.measure import digest_of
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.simulators import true_returns
 
 # Beyond this an episode of the cart is over.
 EDGE = 6.0

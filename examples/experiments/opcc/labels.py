@@ -9,7 +9,7 @@ import numpy as np
 from tables import table
 from worlds import WORLDS, published_queries, world_of
 
-from pytest_cpg.gates.policy_comparison.simulators import Side, true_returns
+from pytest_cpg.gates.policy_comparison.generate import Side, true_returns
 
 HEAD = ["world", "labels that agree", "flipped", "returns differ by (median, largest)"]
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, get_args
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import combinations
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task
+from pytest_cpg.contracts import ComponentError, FloatArray, IntArray, Task, TaskError
 from pytest_cpg.contracts.planner import Policy
+from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import has_ended
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries, policies_of
-from pytest_cpg.gates.policy_comparison.simulators import (
-    Behaviour,
-    Candidates,
-    draw_candidates,
-    reached_states,
-    true_returns,
-)
 from pytest_cpg.planners.policies import check_repeats, checked_actions
 from pytest_cpg.stats.intervals import check_count
 
@@ -50,9 +47,7 @@ def generate_queries(
     discount: float = 1.0,
     starts: Behaviour = "mixed",
     same_start: float = 0.2,
-    balanced: bool = False,
     progress: Progress | None = None,
-    announce: Callable[[str], object] = sys.stderr.write,
 ) -> PolicyQueries:
     """Return queries about pairs of policies, with the returns of the task's true dynamics.
 
@@ -75,12 +70,8 @@ def generate_queries(
         What reached the states that queries start from: see `reached_states`.
     same_start : float
         Share of candidates with one start and two first actions; the others have two starts.
-    balanced : bool
-        Toss which side is a, and leave out as many as make labels equally frequent at each horizon.
     progress : callable, optional
         Called with candidates done and in all after each block.
-    announce : callable
-        Called with a sentence on the states that are left out, because an episode is over there.
 
     Raises
     ------
@@ -114,40 +105,61 @@ def generate_queries(
     for number, policy in enumerate(acting):
         check_repeats(policy, names[number], observed, act(number, observed))
     reached = reached_states(task, act, policies=len(acting), seed=seed, behaviour=starts)
-    states = _living(task, reached, announce)
-    drawn = [
-        draw_candidates(
-            task,
-            np.arange(_BLOCK) + first,
-            seed=seed,
-            horizon=horizon,
-            starts=len(states),
-            policies=len(acting),
-            same_start=same_start,
-        )
-        for horizon in horizons
-        for first in range(0, candidates, _BLOCK)
-    ]
-    horizon_of = np.repeat(horizons, candidates)
-    returns = []
-    for done, block in enumerate(drawn, 1):
-        sides = block.sides(states, horizon_of[(done - 1) * _BLOCK])
-        returns.append(true_returns(task, sides, act, discount).reshape(2, -1))
-        if progress is not None:
-            progress(done * _BLOCK, len(horizon_of))
+    states = _living(task, reached)
+    blocks = []
+    for horizon in horizons:
+        for first in range(0, candidates, _BLOCK):
+            drawn = _candidates(
+                task,
+                np.arange(_BLOCK) + first,
+                seed=seed,
+                horizon=horizon,
+                starts=len(states),
+                policies=len(acting),
+                same_start=same_start,
+            )
+            returns = true_returns(task, drawn.sides(states, horizon), act, discount)
+            horizon_of = np.full((1, _BLOCK), horizon)
+            blocks.append((horizon_of, returns.reshape(2, -1), *drawn))
+            if progress is not None:
+                progress(len(blocks) * _BLOCK, len(horizons) * candidates)
     return PolicyQueries(
         environment=task.name,
         policies=acting,
         discount=discount,
         action_space=task.actions,
-        **_remaining(
-            task, states, drawn, np.concatenate(returns, axis=1), horizon_of, gap, balanced
-        ),
+        **_remaining(task, states, blocks, gap),
     )
 
 
-def _living(task: Task, states: FloatArray, announce: Callable[[str], object]) -> FloatArray:
-    """Return the states [P, S] that are not over, and tell how many are left out.
+def _remaining(
+    task: Task, states: FloatArray, blocks: Sequence[Sequence[Any]], gap: float
+) -> dict[str, Any]:
+    """Return the arrays of the queries that remain: of horizons, returns and candidates."""
+    parts = (np.concatenate(part, axis=1) for part in zip(*blocks, strict=True))
+    (horizons,), returns, starts, policies, actions = parts
+    differences = np.abs(returns[0] - returns[1])
+    rows = np.flatnonzero(differences > gap)
+    if not rows.size:
+        raise ComponentError(
+            f"no pair of policies differs by more than gap={gap!r}: the largest difference is "
+            f"{differences.max():.3g}. Lower the gap, or grade the policies further apart."
+        )
+    arrays: dict[str, Any] = {"horizons": horizons[rows]}
+    for number, side in enumerate("ab"):
+        begun = states[starts[number, rows]]
+        arrays |= {
+            f"states_{side}": begun,
+            f"observations_{side}": task.observe(begun),
+            f"policy_{side}": policies[number, rows],
+            f"actions_{side}": actions[number, rows],
+            f"returns_{side}": returns[number, rows],
+        }
+    return arrays
+
+
+def _living(task: Task, states: FloatArray) -> FloatArray:
+    """Return the states [P, S] that are not over; stderr has how many are left out.
 
     Whatever is done there, nothing moves and nothing is paid: a query would ask which start is
     over.
@@ -159,64 +171,11 @@ def _living(task: Task, states: FloatArray, announce: Callable[[str], object]) -
             f"Let terminated() be false at the start of an episode."
         )
     if is_over.any():
-        announce(
+        sys.stderr.write(
             f"{is_over.sum()} of {len(states)} states are left out as starts of queries: their "
             f"episode is over.\n"
         )
     return states[~is_over]
-
-
-def _remaining(
-    task: Task,
-    states: FloatArray,
-    drawn: Sequence[Candidates],
-    returns: FloatArray,
-    horizons: IntArray,
-    gap: float,
-    is_balanced: bool,
-) -> dict[str, Any]:
-    """Return the arrays of the queries that remain of all candidates with returns [2, C]."""
-    starts, policies, actions = (
-        np.concatenate([getattr(block, name) for block in drawn], axis=1)
-        for name in ("starts", "policies", "actions")
-    )
-    sides = np.stack([np.zeros_like(horizons), np.ones_like(horizons)])
-    differences = np.abs(returns[0] - returns[1])
-    is_kept = differences > gap
-    if is_balanced:
-        sides[:, np.concatenate([block.is_turned for block in drawn])] ^= 1
-        labels = np.take_along_axis(returns, sides, axis=0)
-        is_kept &= _evenly(labels[0] < labels[1], horizons, is_kept)
-    if not is_kept.any():
-        raise ComponentError(
-            f"no pair of policies differs by more than gap={gap!r}: the largest difference is "
-            f"{differences.max():.3g}. Lower the gap, or grade the policies further apart."
-        )
-    rows = np.flatnonzero(is_kept)
-    arrays: dict[str, Any] = {"horizons": horizons[rows]}
-    for number, side in enumerate("ab"):
-        # Which of the two drawn sides is this one now.
-        chosen = (sides[number, rows], rows)
-        begun = states[starts[chosen]]
-        arrays |= {
-            f"states_{side}": begun,
-            f"observations_{side}": task.observe(begun),
-            f"policy_{side}": policies[chosen],
-            f"actions_{side}": actions[chosen],
-            f"returns_{side}": returns[chosen],
-        }
-    return arrays
-
-
-def _evenly(labels: BoolArray, horizons: IntArray, is_kept: BoolArray) -> BoolArray:
-    """Say which candidates [C] to keep so that labels are even: the first of the more frequent."""
-    chosen = np.zeros(len(labels), dtype=np.bool_)
-    for horizon in np.unique(horizons):
-        is_here = is_kept & (horizons == horizon)
-        each = [np.flatnonzero(is_here & (labels == label)) for label in (False, True)]
-        fewest = min(map(len, each))
-        chosen[np.concatenate([rows[:fewest] for rows in each])] = True
-    return chosen
 
 
 def _check(candidates: int, horizons: Sequence[int], starts: str, **numbers: float) -> None:
@@ -238,3 +197,175 @@ def _check(candidates: int, horizons: Sequence[int], starts: str, **numbers: flo
         most, span = (math.inf, "at least 0") if name == "gap" else (1, "from 0 to 1")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
             raise ValueError(f"{name} must be a number {span}, got {value!r}")
+
+
+# What a policy, by its index, does on observations [B, O] at a step of rows that began at [B, O].
+Acting: TypeAlias = Callable[[int, FloatArray, int, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Side:
+    """Rows [B] that are simulated at once: starts [B, S], who acts, first actions [B, K, A]."""
+
+    states: FloatArray
+    policies: IntArray
+    horizons: IntArray
+    actions: FloatArray | None = None
+
+
+def true_returns(simulator: Any, side: Side, act: Acting, discount: float) -> FloatArray:
+    """Return what rows earn in the true world, [B]; raise TaskError where it diverges.
+
+    The simulator has of a `Task` observe, step and reward, and may have `Endings`.
+    The reward of the step that ended an episode counts.
+    """
+    states = np.array(side.states, dtype=np.float64)
+    totals, going = np.zeros(len(states)), np.arange(len(states))
+    begun = simulator.observe(states)
+    for step in range(int(side.horizons.max())):
+        going = going[side.horizons[going] > step]
+        if not going.size:
+            break
+        if side.actions is not None and step < side.actions.shape[1]:
+            actions = side.actions[going, step]
+        else:
+            observed = simulator.observe(states[going])
+            actions = acted(act, side.policies[going], observed, step, begun[going])
+        reached = simulator.step(states[going], actions)
+        rewards = simulator.reward(reached, actions)
+        lost = np.flatnonzero(~np.isfinite(rewards))
+        if len(lost):
+            raise TaskError(
+                f"the simulator diverged in row {going[lost[0]]} at step {step + 1}, after the "
+                f"action {actions[lost[0]]}. Leave the query out, or have its policies do less."
+            )
+        states[going] = reached
+        totals[going] += discount**step * rewards
+        going = going[~has_ended(simulator, reached)]
+    return totals
+
+
+def acted(
+    act: Acting, policies: IntArray, observations: FloatArray, step: int, starts: FloatArray
+) -> FloatArray:
+    """Return what policies, one index a row [B], do on observations [B, O]: [B, A]."""
+    order = np.argsort(policies, kind="stable")
+    acting, begins = np.unique(policies[order], return_index=True)
+    parts = [
+        act(int(policy), observations[rows], step, starts[rows])
+        for policy, rows in zip(acting, np.split(order, begins[1:]), strict=True)
+    ]
+    actions = np.empty((len(policies), parts[0].shape[1]))
+    actions[order] = np.concatenate(parts)
+    return actions
+
+
+Behaviour: TypeAlias = Literal["random", "learned", "mixed"]
+
+# Episodes that starts are taken from, and their most steps. The policies are disturbed in so large
+# a share of theirs.
+_EPISODES = 200
+_STEPS = 100
+_DISTURBED = 0.1
+_RANDOM = {
+    "random": np.ones(_EPISODES, dtype=np.bool_),
+    "learned": np.zeros(_EPISODES, dtype=np.bool_),
+    "mixed": np.arange(_EPISODES) % 2 == 0,
+}
+
+
+class Drawn(IntEnum):
+    """What is drawn for queries: the number behind `Stream.QUERIES` in its key."""
+
+    EPISODES = 0
+    CANDIDATES = 1
+    STRETCHES = 2
+
+
+class Candidates(NamedTuple):
+    """Pairs of sides a and b, ``B`` of them.
+
+    Attributes
+    ----------
+    starts, policies : array [2, B], int
+        Rows of the starts that they are drawn from; the smaller policy is always the first.
+    actions : array [2, B, A]
+        What is done first.
+    """
+
+    starts: IntArray
+    policies: IntArray
+    actions: FloatArray
+
+    def sides(self, states: FloatArray, horizon: int) -> Side:
+        """Return both sides as rows [2 * B], those of a first, of starts ``states`` [P, S]."""
+        rows = self.starts.reshape(-1)
+        return Side(
+            states=states[rows],
+            policies=self.policies.reshape(-1),
+            horizons=np.full(len(rows), horizon),
+            actions=self.actions.reshape(len(rows), 1, -1),
+        )
+
+
+def _candidates(
+    task: Task,
+    indices: IntArray,
+    *,
+    seed: int,
+    horizon: int,
+    starts: int,
+    policies: int,
+    same_start: float,
+) -> Candidates:
+    """Return the candidates of these indices [B]; each depends on its index, seed and horizon.
+
+    ``starts`` and ``policies`` are how many there are to draw from.
+    """
+    pairs = np.array(list(combinations(range(policies), 2)))
+    rngs = [Stream.QUERIES.of(seed, Drawn.CANDIDATES, horizon, index) for index in indices]
+    chosen = np.stack([pairs[rng.integers(len(pairs))] for rng in rngs], axis=1)
+    drawn = np.stack([rng.integers(starts, size=2) for rng in rngs], axis=1)
+    # The second number decides nothing any more, and without it old seeds had other actions.
+    is_same = np.array([rng.random(2)[0] < same_start for rng in rngs])
+    drawn[1] = np.where(is_same, drawn[0], drawn[1])
+    return Candidates(drawn, chosen, np.moveaxis(task.actions.sample(rngs, (2,)), 1, 0))
+
+
+def reached_states(
+    task: Task, act: Acting, *, policies: int, seed: int, behaviour: Behaviour
+) -> FloatArray:
+    """Return the states [P, S] of episodes, those among them that are over, too.
+
+    Raises TaskError when the simulator diverges.
+
+    Parameters
+    ----------
+    behaviour : "random", "learned" or "mixed"
+        Uniform actions; those of the policies in turn, with one in ten drawn anew; or both, every
+        other episode.
+    """
+    streams = [Stream.QUERIES.of(seed, Drawn.EPISODES, row) for row in range(_EPISODES)]
+    states = task.reset(np.array([rng.integers(2**32) for rng in streams]))
+    rows, steps, is_random = np.arange(_EPISODES), min(_STEPS, task.budget), _RANDOM[behaviour]
+    noise = task.actions.sample(streams, (steps,))
+    is_noise = np.stack([rng.random(steps) < _DISTURBED for rng in streams]) | is_random[:, None]
+    # In mixed behaviour, too, every policy has its episodes.
+    policy_of = (rows // 2 if behaviour == "mixed" else rows) % policies
+    followed = np.flatnonzero(~is_random)
+    visited, begun = [states], task.observe(states)
+    for step in range(steps):
+        actions = np.array(noise[:, step])
+        if followed.size:
+            observed = task.observe(states[followed])
+            wanted = acted(act, policy_of[followed], observed, step, begun[followed])
+            keeps = ~is_noise[followed, step]
+            actions[followed[keeps]] = wanted[keeps]
+        states = task.step(states, actions)
+        if np.isnan(task.observe(states)).any():
+            raise TaskError(
+                f"{task.name}: the simulator diverged at step {step + 1} of the episodes that "
+                f"queries start from. Reduce its time step, or have the policies do less."
+            )
+        visited.append(states)
+    return np.concatenate(visited)

@@ -14,9 +14,9 @@ from pytest_cpg.contracts import CpgError, FloatArray, ImaginationError, WorldMo
 from pytest_cpg.contracts.ensemble import Act
 from pytest_cpg.gates.policy_comparison.answers import SideReturns, imagined_returns
 from pytest_cpg.gates.policy_comparison.confidences import compared
+from pytest_cpg.gates.policy_comparison.generate import acted
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.result import FEWEST_ERRORS, OneStep
-from pytest_cpg.gates.policy_comparison.simulators import acted
 from pytest_cpg.stats import GradedAnswers
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble
 from pytest_cpg.world_models.transitions import Transitions

@@ -16,8 +16,8 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray
 from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.gates.policy_comparison.generate import Drawn
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.policy_comparison.simulators import Drawn
 from pytest_cpg.stats.intervals import check_count
 from pytest_cpg.world_models.ensembles.rollout import Terminated
 from pytest_cpg.world_models.transitions import Transitions
