@@ -55,6 +55,7 @@ def main(name: str = MAZE, members: str = str(MEMBERS), workers: str = "1") -> N
     import numpy as np
 
     from pytest_cpg.episodes.arms import Execution
+    from pytest_cpg.gates.kind import Run
     from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
     from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
     from pytest_cpg.gates.policy_comparison.result import Criteria
@@ -86,10 +87,13 @@ def main(name: str = MAZE, members: str = str(MEMBERS), workers: str = "1") -> N
     spec = Spec(name=name, queries=queries, criteria=criteria)
     wall, cpu = time.perf_counter(), time.process_time()
     executor = WorkerPool(int(workers)) if workers != "1" else None
-    execution = Execution(executor=executor)
-    measure_comparison(
-        spec, model, training_data=None, progress=lambda *_: None, execution=execution
+    run = Run(
+        given={"training_data": None},
+        execution=Execution(executor=executor),
+        task=lambda choice: choice.build(),
+        progress=lambda *_: None,
     )
+    measure_comparison(spec, model, run)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, peak]))
     if executor is not None:

@@ -3,6 +3,8 @@
 import numpy as np
 
 from pytest_cpg.contracts import BoxActions
+from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.policy_comparison.kind import PolicyComparison
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.gates.policy_comparison.result import ComparisonResult, Criteria, grade
@@ -10,6 +12,18 @@ from pytest_cpg.stats import GradedAnswers
 from pytest_cpg.world_models.transitions import Transitions
 
 KIND = PolicyComparison()
+
+
+def running(training_data=None, execution=None):
+    """Return what a measurement is made with that nobody watches."""
+    return Run(
+        given={"training_data": training_data},
+        execution=execution or Execution(),
+        task=None,
+        progress=lambda *_: None,
+    )
+
+
 label_of, ruling_of, alarm_of = KIND.label, KIND.judge, KIND.alarm
 criteria_of, card_of = KIND.criteria, KIND.card
 SPACE = BoxActions(-np.ones(1), np.ones(1))

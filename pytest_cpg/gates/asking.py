@@ -24,7 +24,7 @@ from pytest_cpg.gates.arguments import REQUIRED, Argument
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import Asked, Components, GateKind, MaxVerdict, max_verdict_of, worst_of
 from pytest_cpg.gates.options import Option
-from pytest_cpg.gates.parts import Accepts, Example
+from pytest_cpg.gates.parts import Accepts
 
 
 class Given(Protocol):
@@ -126,7 +126,7 @@ def example(kind: GateKind[Any, Any]) -> str:
     """Return a marker of a kind as it may be written."""
     needed = [argument.name for argument in kind.arguments if argument.default is REQUIRED]
     usual = ", ".join(f"{name}=..." for name in needed)
-    return f"@pytest.mark.{kind.marker}({kind.example if has(kind, Example) else usual})"
+    return f"@pytest.mark.{kind.marker}({getattr(kind, 'example', '') or usual})"
 
 
 def _is_open(argument: Argument) -> bool:

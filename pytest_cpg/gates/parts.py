@@ -1,7 +1,10 @@
 """Parts: what a kind of gate may have beside `GateKind`, one small protocol each.
 
 An option that asks for a part which a kind lacks refuses its gates by name. A part is whole: a kind
-that has one of its members has them all.
+that has one of its members has them all. Plain attributes of a kind, by whose absence nothing is
+refused, are `options` of its own, which are known before the command line is read; names of more
+`fixtures` than ``learned_dynamics``, with their values in ``run.given``; and for messages an
+`example` of its marker's arguments, and the `wanted_model` in a few words.
 """
 
 from __future__ import annotations
@@ -15,38 +18,6 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.drift import Drift
     from pytest_cpg.gates.finding import Compared, Finding
     from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict, Measuring, Run
-    from pytest_cpg.gates.options import Option
-
-
-class Options(Protocol):
-    """A kind with options of its own, on the command line, in the environment and the ini file.
-
-    No other option has their names; ``of_option`` makes a marker's argument of one. A kind from a
-    conftest below the root directory comes too late for them.
-    """
-
-    options: Sequence[Option] = ()
-
-
-class Fixtures(Protocol):
-    """A kind that needs more fixtures than ``learned_dynamics``: their values in ``run.given``."""
-
-    fixtures: Sequence[str] = ()
-
-
-class Example(Protocol):
-    """A kind that says what messages write between its marker's brackets."""
-
-    example: str = ""
-
-
-class WantsModel(Protocol):
-    """A kind whose models are no function from observations and actions to next observations.
-
-    Says in a few words what a ``learned_dynamics`` fixture returns.
-    """
-
-    wanted_model: str = ""
 
 
 class SmokeTest(Protocol):
@@ -68,7 +39,7 @@ class Resumes(Protocol):
 
 
 class Accepts(Protocol):
-    """A kind of whose gates not all accept whatever may be UNSURE."""
+    """A kind whose default worst verdict depends on the marker."""
 
     def accepts(self, spec: Any) -> MaxVerdict:
         """Return what a marker without ``max_verdict`` accepts."""

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.asking import example
-from pytest_cpg.gates.parts import Runner, WantsModel
+from pytest_cpg.gates.parts import Runner
 from pytest_cpg.plugin.hooks import HOOKS
 from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
 from pytest_cpg.plugin.kinds import KINDS
@@ -88,7 +88,7 @@ def named_model(request: pytest.FixtureRequest) -> Any:
     gate = _gate_of(request)
     if gate.make_model is None:
         model = "mlp" if gate.task else "module:factory"
-        wanted = gate.kind.wanted_model if has(gate.kind, WantsModel) else _WANTED
+        wanted = getattr(gate.kind, "wanted_model", _WANTED)
         misspelt = _misspelt(request)
         if misspelt:
             fail(f"there is a fixture {misspelt!r}. Did you mean 'learned_dynamics'?")

@@ -40,7 +40,6 @@ from pytest_cpg.gates.kind import (
 )
 from pytest_cpg.gates.notation import visible
 from pytest_cpg.gates.options import OF_ALL_GATES, Option
-from pytest_cpg.gates.parts import Fixtures, Options
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
@@ -218,7 +217,7 @@ def evaluate(
     is_named = isinstance(model, str | os.PathLike)
     if is_named and not isinstance(subject, str | os.PathLike) and not no_model(subject):
         raise ValueError(f"the {first} comes first: evaluate({os.fspath(model)!r}, model, ...).")
-    fixtures = tuple(gate_kind.fixtures) if has(gate_kind, Fixtures) else ()
+    fixtures = tuple(getattr(gate_kind, "fixtures", ()))
     values = {name: asked.pop(name) for name in fixtures if name in asked}
     if is_named:
         asked["model"] = os.fspath(model)
@@ -268,10 +267,10 @@ def _read(kind: GateKind[Any, Any], asked: Mapping[str, Any], fixtures: tuple[st
     """Return what is asked, every argument parsed, or raise ValueError."""
     arguments = (*kind.arguments, *COMMON)
     kinds = {**GATES, kind.marker: kind}.values()
-    every = (option for other in kinds if has(other, Options) for option in other.options)
+    every = (option for other in kinds for option in getattr(other, "options", ()))
     options = {option.name: option for option in (*OF_ALL_GATES, *every)}
     # Of this kind those that no marker gives.
-    own = kind.options if has(kind, Options) else ()
+    own = getattr(kind, "options", ())
     beside = [option.name for option in (*OF_ALL_GATES, *own) if not option.is_for_one_gate]
     names = (argument.name for argument in arguments if not argument.is_of_session)
     usable = {*names, *beside, *fixtures}

@@ -16,7 +16,7 @@ from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kind import Alarm
-from pytest_cpg.gates.parts import Alarms, Options, Together, WithoutEffect
+from pytest_cpg.gates.parts import Alarms, Together, WithoutEffect
 from pytest_cpg.report.ledger import CANNOT_FAIL, Ledger
 from pytest_cpg.report.session import Comparison, Session
 from pytest_cpg.stats.verdicts import holm
@@ -132,7 +132,7 @@ def _in_vain(
 ) -> dict[str, str]:
     """Return which options decided nothing in the results of one kind, and why."""
     heeded = {argument.option for argument in kind.arguments}
-    heeded |= {option.name for option in kind.options} if has(kind, Options) else set()
+    heeded |= {option.name for option in getattr(kind, "options", ())}
     why = has(kind, WithoutEffect) and ask_at_end(findings, kind, "without_effect", results)
     why = why or {}
     unheeded = f"no gate marked {kind.marker} has such an option"

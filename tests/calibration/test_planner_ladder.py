@@ -3,12 +3,11 @@
 from dataclasses import fields, replace
 
 import pytest
-from comparisons import USUAL, ruling_of
+from comparisons import USUAL, ruling_of, running
 
 pytest.importorskip("torch")
 pytest.importorskip("dm_control")
 
-from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.policy_comparison.generate import generate_queries
 from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
@@ -73,9 +72,7 @@ def test_the_gate_separates_a_good_ensemble_from_a_bad_one(name, gap, candidates
         result = measure_comparison(
             Spec(name=name, queries=queries, criteria=CRITERIA),
             model,
-            training_data=data,
-            progress=lambda *_: None,
-            execution=Execution(),
+            running(data),
         )
         found[kind] = ruling_of(result)
         loss = result.loss

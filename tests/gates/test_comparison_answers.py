@@ -18,6 +18,7 @@ from comparisons import (
     label_of,
     paid,
     ruling_of,
+    running,
 )
 from worlds import hopper_fell
 
@@ -62,7 +63,7 @@ def bound(model, queries):
 def measured(model, queries, criteria=USUAL, **kept):
     spec = Spec(name="carts", queries=queries, criteria=criteria)
     execution = Execution(**kept)
-    return measure_comparison(spec, model, training_data=None, progress=told, execution=execution)
+    return measure_comparison(spec, model, running(execution=execution))
 
 
 OFF = {"at": np.inf}
@@ -253,9 +254,7 @@ def test_bounds_that_follow_from_a_world_in_which_nothing_moves_are_no_fault_bes
     def answered(model):
         spec = Spec(name="carts", queries=queries, criteria=USUAL)
         data, execution = cart_steps(), Execution()
-        return measure_comparison(
-            spec, Clipped(model), training_data=data, progress=told, execution=execution
-        )
+        return measure_comparison(spec, Clipped(model), running(data, execution))
 
     standing = answered(Frozen())
     assert standing.faults[0].startswith("One step is predicted no better than by leaving every")

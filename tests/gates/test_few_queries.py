@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from comparisons import KIND, USUAL, card_of, criteria_of, label_of
+from comparisons import KIND, USUAL, card_of, criteria_of, label_of, running
 from point_maze import PointMaze
 from worlds import published_queries
 
-from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.criterion import Standing
 from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
 
@@ -34,9 +33,7 @@ class Slope:
 def test_a_mediocre_model_is_inconclusive_on_200_queries_and_decided_on_600(count, label):
     rows = np.random.default_rng(0).choice(1500, count, replace=False)
     spec = Spec(name="maze", queries=published_queries("maze-open").take(rows), criteria=USUAL)
-    result = measure_comparison(
-        spec, Slope(), training_data=None, progress=lambda *_: None, execution=Execution()
-    )
+    result = measure_comparison(spec, Slope(), running())
     assert label_of(result) == label
     asked = {one.title: one for one in criteria_of(result)}
     is_open = asked["loss"].standing is Standing.OPEN

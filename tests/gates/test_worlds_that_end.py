@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from comparisons import USUAL, label_of
+from comparisons import USUAL, label_of, running
 
 pytest.importorskip("gymnasium")
 pytest.importorskip("mujoco")
 
-from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.policy_comparison.generate import generate_queries
 from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
 from pytest_cpg.planners.policies import FunctionPolicy, NoiseMixture, TanhNetwork
@@ -51,9 +50,7 @@ def ruled(queries, model, training_data=None):
     result = measure_comparison(
         Spec(name="world", queries=queries, criteria=USUAL),
         model,
-        training_data=training_data,
-        progress=lambda *_: None,
-        execution=Execution(),
+        running(training_data),
     )
     return label_of(result)
 

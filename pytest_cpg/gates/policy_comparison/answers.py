@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -78,13 +76,13 @@ def imagined_returns(
     Blocks are imagined by ``spread``, or else in this process. Raises WorldModelError when a
     prediction is no finite number, naming member, query and step.
     """
-    blocks = [*_blocks(queries, members=ensemble.members)]
+    asked, blocks = Asked(ensemble, queries), [*_blocks(queries, members=ensemble.members)]
     if snapshot is not None:
-        snapshot.answered(block.first_step(ensemble) for block in blocks)
+        snapshot.answered(map(asked.first_step, blocks))
     returns = filled(
         (ensemble.members, 2 * len(queries)),
         blocks,
-        lambda block: block.returns(ensemble),
+        asked.run,
         progress=partial(progress, "queries"),
         spread=spread,
         snapshot=snapshot,
@@ -97,9 +95,9 @@ def frozen_returns(ensemble: EnsembleRollout, queries: PolicyQueries) -> SideRet
 
     It pays what the model pays for its first step, for every step.
     """
-    returns = np.empty((ensemble.members, 2 * len(queries)))
+    asked, returns = Asked(ensemble, queries), np.empty((ensemble.members, 2 * len(queries)))
     for block in _blocks(queries, members=ensemble.members):
-        returns[:, block.rows] = block.frozen_returns(ensemble)[:, : len(block.rows)]
+        returns[:, block.rows] = asked.frozen_returns(block)[:, : len(block.rows)]
     return SideReturns(*np.split(returns, 2, axis=1))
 
 
@@ -112,7 +110,7 @@ def _blocks(queries: PolicyQueries, *, members: int) -> Iterator[Block]:
     changes = np.diff(policies[order]).astype(bool) | np.diff(horizons[order]).astype(bool)
     for alike in np.split(order, np.flatnonzero(changes) + 1):
         for start in range(0, len(alike), size):
-            yield Block(queries=queries, rows=alike[start : start + size], size=size)
+            yield Block(alike[start : start + size], size)
 
 
 def _block_size(queries: PolicyQueries, *, members: int) -> int:
@@ -124,8 +122,7 @@ def _block_size(queries: PolicyQueries, *, members: int) -> int:
     return rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Block:
+class Block(NamedTuple):
     """Sides that are imagined together, filled up by the last of them.
 
     Attributes
@@ -136,45 +133,61 @@ class Block:
         Rows of every block, ``B``.
     """
 
-    queries: PolicyQueries
     rows: IntArray
     size: int
 
-    def returns(self, ensemble: EnsembleRollout) -> FloatArray:
-        """Return the imagined returns [E, R]."""
-        horizon = int(self.queries.horizons[self.rows[0] % len(self.queries)])
-        rewards = self._imagined(ensemble, horizon, has_first=True).rewards
+    def __str__(self) -> str:
+        return f"the block of sides from number {self.rows[0]} on"
+
+    @property
+    def filled(self) -> IntArray:
+        """As many rows as every block has."""
+        return np.pad(self.rows, (0, self.size - len(self.rows)), mode="edge")
+
+
+class Asked:
+    """An ensemble that is asked queries, here or in a worker."""
+
+    def __init__(self, ensemble: EnsembleRollout, queries: PolicyQueries) -> None:
+        self._ensemble, self._queries = ensemble, queries
+
+    def run(self, block: Block) -> FloatArray:
+        """Return the imagined returns [E, R] of a block."""
+        horizon = int(self._queries.horizons[block.rows[0] % len(self._queries)])
+        rewards = self._imagined(block, horizon, has_first=True).rewards
         with np.errstate(over="ignore"):
-            returns = np.asarray(rewards @ self.queries.discount ** np.arange(horizon))
+            returns = np.asarray(rewards @ self._queries.discount ** np.arange(horizon))
         broken = np.argwhere(~np.isfinite(returns))
         if len(broken):
             member, row = broken[0]
             raise WorldModelError(
                 f"member {member} predicted rewards up to {np.abs(rewards[member, row]).max():.3g} "
-                f"in {self._query(int(row))} whose sum is no number. {CURE}"
+                f"in {self._query(block, int(row))} whose sum is no number. {CURE}"
             )
-        return returns[:, : len(self.rows)]
+        return returns[:, : len(block.rows)]
 
-    def frozen_returns(self, ensemble: EnsembleRollout) -> FloatArray:
+    def frozen_returns(self, block: Block) -> FloatArray:
         """Return what a world pays [E, B] in which nothing moves."""
-        horizon = int(self.queries.horizons[self.rows[0] % len(self.queries)])
-        first = self._imagined(ensemble, 1, has_first=True).rewards[..., 0]
+        horizon = int(self._queries.horizons[block.rows[0] % len(self._queries)])
+        first = self._imagined(block, 1, has_first=True).rewards[..., 0]
         # Without policies nobody but the logged actions acts.
-        is_logged = not self.queries.policies
-        later = self._imagined(ensemble, 1, has_first=is_logged).rewards[..., 0]
-        return np.asarray(first + later * (self.queries.discount ** np.arange(1, horizon)).sum())
+        is_logged = not self._queries.policies
+        later = self._imagined(block, 1, has_first=is_logged).rewards[..., 0]
+        return np.asarray(first + later * (self._queries.discount ** np.arange(1, horizon)).sum())
 
-    def first_step(self, ensemble: EnsembleRollout) -> bytes:
+    def first_step(self, block: Block) -> bytes:
         """Return the bits of all that the first step of each row leads to."""
-        answers = self._imagined(ensemble, 1, has_first=True)
+        answers = self._imagined(block, 1, has_first=True)
         return b"".join(np.ascontiguousarray(part).tobytes() for part in answers)
 
-    def _imagined(self, ensemble: EnsembleRollout, horizon: int, *, has_first: bool) -> Imagined:
+    def _imagined(self, block: Block, horizon: int, *, has_first: bool) -> Imagined:
         """Imagine the rows; the first action is the query's, or the policy's."""
-        queries, members = self.queries, ensemble.members
-        policy = int(self._of_rows("policy")[0])
-        opening = self._opening() if has_first else None
-        begun, begun_at = 0, self._of_rows("observations")
+        queries, members = self._queries, self._ensemble.members
+        policy = int(self._of_rows(block, "policy")[0])
+        opening = None
+        if has_first and queries.actions_a is not None:
+            opening = np.concatenate([queries.opening(side) for side in "ab"])[block.filled]
+        begun, begun_at = 0, self._of_rows(block, "observations")
 
         def act(step: int, observations: FloatArray) -> FloatArray:
             nonlocal begun
@@ -186,57 +199,42 @@ class Block:
                 actions = queries.act(policy, flat, step, begun_at)
                 return actions.reshape(*observations.shape[:-1], -1)
             except CpgError:
-                self._check_near(flat, policy, step)
+                self._check_near(block, flat, policy, step)
                 raise
 
         starts = np.repeat(begun_at.astype(np.float32)[None], members, axis=0)
-        with self._told(lambda: begun):
-            return ensemble.rollout(starts, act, horizon)
+        try:
+            return self._ensemble.rollout(starts, act, horizon)
+        except ImaginationError as error:
+            raise WorldModelError(error.at(f"in {self._query(block, error.row)}")) from None
+        except Exception as error:
+            # Whatever a user's model raises: it knows nothing of queries.
+            error.add_note(f"at imagined step {begun} of {self._block(block)}")
+            raise
 
-    def _check_near(self, observations: FloatArray, policy: int, step: int) -> None:
+    def _check_near(self, block: Block, observations: FloatArray, policy: int, step: int) -> None:
         """Raise WorldModelError where a policy was asked about places far from all starts."""
-        starts = np.concatenate([self.queries.observations_a, self.queries.observations_b])
+        starts = np.concatenate([self._queries.observations_a, self._queries.observations_b])
         reached, usual = np.abs(observations).max(), np.abs(starts).max()
         if reached > _FAR * usual:
             raise WorldModelError(
                 f"the model imagined observations up to {reached:.3g} by step {step} of "
-                f"{self._block()}, where policy {policy} has no possible action; queries start "
-                f"within {usual:.3g}. {CURE}"
+                f"{self._block(block)}, where policy {policy} has no possible action; queries "
+                f"start within {usual:.3g}. {CURE}"
             ) from None
 
-    def _of_rows(self, what: str) -> FloatArray:
+    def _of_rows(self, block: Block, what: str) -> FloatArray:
         """Return one array of each side [B, ...], the last row repeated to the block's size."""
-        a, b = (getattr(self.queries, f"{what}_{side}") for side in "ab")
-        return np.asarray(np.concatenate([a, b])[self._filled])
+        a, b = (getattr(self._queries, f"{what}_{side}") for side in "ab")
+        return np.asarray(np.concatenate([a, b])[block.filled])
 
-    def _opening(self) -> FloatArray | None:
-        """Return what is done first on each side [B, K, A]."""
-        a, b = (self.queries.opening(side) for side in "ab")
-        return None if a is None or b is None else np.concatenate([a, b])[self._filled]
+    def _block(self, block: Block) -> str:
+        more = f" and of {len(block.rows) - 1} more" if len(block.rows) > 1 else ""
+        return f"{self._query(block, 0)}{more}"
 
-    @property
-    def _filled(self) -> IntArray:
-        return np.pad(self.rows, (0, self.size - len(self.rows)), mode="edge")
-
-    @contextmanager
-    def _told(self, begun: Callable[[], int]) -> Iterator[None]:
-        """Say which query it was, and which step, where a model goes wrong."""
-        try:
-            yield
-        except ImaginationError as error:
-            raise WorldModelError(error.at(f"in {self._query(error.row)}")) from None
-        except Exception as error:
-            # Whatever a user's model raises: it knows nothing of queries.
-            error.add_note(f"at imagined step {begun()} of {self._block()}")
-            raise
-
-    def _block(self) -> str:
-        more = f" and of {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
-        return f"{self._query(0)}{more}"
-
-    def _query(self, row: int) -> str:
-        at = int(self.rows[min(row, len(self.rows) - 1)])
-        return f"query {at % len(self.queries)}, side {'ab'[at // len(self.queries)]},"
+    def _query(self, block: Block, row: int) -> str:
+        at = int(block.rows[min(row, len(block.rows) - 1)])
+        return f"query {at % len(self._queries)}, side {'ab'[at // len(self._queries)]},"
 
 
 def spread_over(
@@ -248,40 +246,20 @@ def spread_over(
     """
     workload = Workload.of(
         ((model, describe(model)), (queries, "PolicyQueries")),
-        _Loaded,
-        (model, queries, seed, _probed(ensemble, queries)),
+        _loaded,
+        (model, queries, seed, Asked(ensemble, queries).frozen_returns(_PROBED)),
         name=describe(model),
     )
-    crew = Crew(executor, workload)
-    return lambda blocks, tick: crew.run(
-        (_Rows(block.rows, block.size) for block in blocks), tick=tick
-    )
+    return Crew(executor, workload).run
 
 
-class _Rows(NamedTuple):
-    """A block without its queries, which a worker has."""
-
-    rows: IntArray
-    size: int
-
-    def __str__(self) -> str:
-        return f"the block of sides from number {self.rows[0]} on"
+# What is paid from the first start, by which a model is known again.
+_PROBED = Block(np.zeros(1, dtype=int), 2)
 
 
-class _Loaded:
-    """An ensemble and queries in a worker."""
-
-    def __init__(self, model: Any, queries: PolicyQueries, seed: int, answer: FloatArray) -> None:
-        self._queries, self._ensemble = queries, bound_to(model, queries, seed=seed)
-        if not np.array_equal(_probed(self._ensemble, queries), answer, equal_nan=True):
-            raise WorldModelError(OTHER_ANSWER)
-
-    def run(self, block: _Rows) -> FloatArray:
-        """Return the imagined returns [E, R]."""
-        whole = Block(queries=self._queries, rows=block.rows, size=block.size)
-        return whole.returns(self._ensemble)
-
-
-def _probed(ensemble: BoundEnsemble, queries: PolicyQueries) -> FloatArray:
-    """Return what is paid [E, B] from the first start, by which a model is known again."""
-    return Block(queries=queries, rows=np.zeros(1, dtype=int), size=2).frozen_returns(ensemble)
+def _loaded(model: Any, queries: PolicyQueries, seed: int, answer: FloatArray) -> Asked:
+    """Return what a worker asks, once it answers alike."""
+    asked = Asked(bound_to(model, queries, seed=seed), queries)
+    if not np.array_equal(asked.frozen_returns(_PROBED), answer, equal_nan=True):
+        raise WorldModelError(OTHER_ANSWER)
+    return asked

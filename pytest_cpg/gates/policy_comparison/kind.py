@@ -18,7 +18,7 @@ from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.criteria import CriteriaKind
 from pytest_cpg.gates.criterion import Criterion, Standing
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.kind import Asked, Run
+from pytest_cpg.gates.kind import Asked
 from pytest_cpg.gates.notation import with_ends
 from pytest_cpg.gates.policy_comparison.card import WORDS, shown
 from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
@@ -79,6 +79,7 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
     words = WORDS
     result, entry_type = ComparisonResult, KeptAnswers
     shown = shown
+    measure = staticmethod(measure_comparison)
     entry = staticmethod(KeptAnswers.of)
 
     def parse(self, asked: Asked) -> Spec:
@@ -118,16 +119,6 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
                 family_size=asked.family_size,
                 seed=values["seed"],
             ),
-        )
-
-    def measure(self, spec: Spec, model: Any, run: Run) -> ComparisonResult:
-        """Ask the model every query, and grade its answers."""
-        return measure_comparison(
-            spec,
-            model,
-            training_data=run.given["training_data"],
-            progress=run.progress,
-            execution=run.execution,
         )
 
     def criteria(self, result: ComparisonResult) -> list[Criterion]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.policy_comparison.answers import (
     bound_to,
     frozen_returns,
@@ -46,14 +45,7 @@ class Spec:
     criteria: Criteria
 
 
-def measure_comparison(
-    spec: Spec,
-    model: Any,
-    *,
-    training_data: Any,
-    progress: Callable[[str, int, int], None],
-    execution: Execution,
-) -> ComparisonResult:
+def measure_comparison(spec: Spec, model: Any, run: Run) -> ComparisonResult:
     """Return what a model answers to the queries, and what that is worth.
 
     Of training data that are no `Transitions` no true steps are taken. Raises CpgError when the
@@ -63,17 +55,17 @@ def measure_comparison(
     seed = spec.criteria.seed
     # Before the model is asked anything: its content may change with that.
     snapshot = Snapshot(
-        execution,
+        run.execution,
         model if queries.terminated is None else (model, queries.terminated),
         lambda: {"queries": digest_of(queries), "policies": policies_digest(queries), "seed": seed},
     )
     ensemble = bound_to(model, queries, seed=seed)
-    one_step = one_step_error(ensemble, queries, training_data)
-    spread = None
-    if execution.executor is not None:
-        spread = spread_over(execution.executor, model, ensemble, queries, seed=seed)
+    one_step = one_step_error(ensemble, queries, run.given["training_data"])
+    spread, executor = None, run.execution.executor
+    if executor is not None:
+        spread = spread_over(executor, model, ensemble, queries, seed=seed)
     learned = imagined_returns(
-        ensemble, queries, progress=progress, spread=spread, snapshot=snapshot
+        ensemble, queries, progress=run.progress, spread=spread, snapshot=snapshot
     )
     seconds = snapshot.seconds
     answers, confidences = compared(learned.a, learned.b, method)
