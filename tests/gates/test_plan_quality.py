@@ -16,18 +16,17 @@ VALUES = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
 NEIGHBOURS = st.lists(VALUES, min_size=2, max_size=30).filter(lambda known: len(set(known)) > 1)
 
 
-def by_hand(value, neighbours, formula):
+def by_hand(value, neighbours):
     lo, hi = min(neighbours), max(neighbours)
-    return (value - lo) / (hi - lo + 1e-6 if formula == "equation" else max(hi - lo, 1e-6))
+    return (value - lo) / max(hi - lo, 1e-6)
 
 
-def scored(value, neighbours, formula="code"):
+def scored(value, neighbours):
     return PlanScore(
         value=value,
         neighbours=np.array(neighbours),
         plans=tuple((at,) for at in range(len(neighbours))),
         edits=tuple(map(str, range(len(neighbours)))),
-        formula=formula,
         rollouts=1,
     )
 
@@ -47,21 +46,18 @@ def test_an_environment_has_a_goal_where_its_marker_gives_it_one(task, goal, has
     assert kind.has_goal({"task": task, "goal": goal}) is has_goal
 
 
-@given(VALUES, NEIGHBOURS, st.sampled_from(["code", "equation"]))
-def test_both_formulas_are_as_they_were_published(value, neighbours, formula):
-    found = cfsim(np.array([value]), np.array([neighbours]), formula=formula)
-    assert found == pytest.approx([by_hand(value, neighbours, formula)])
-    assert scored(value, neighbours, formula).score == pytest.approx(found[0])
+@given(VALUES, NEIGHBOURS)
+def test_the_formula_is_as_it_was_published(value, neighbours):
+    found = cfsim(np.array([value]), np.array([neighbours]))
+    assert found == pytest.approx([by_hand(value, neighbours)])
+    assert scored(value, neighbours).score == pytest.approx(found[0])
 
 
 @given(NEIGHBOURS)
 def test_the_best_neighbour_is_worth_one_and_the_worst_nothing(neighbours):
-    for formula, one in (("code", 1.0), ("equation", pytest.approx(1.0, abs=1e-2))):
-        best, worst = (scored(end(neighbours), neighbours, formula) for end in (max, min))
-        assert best.score == one
-        assert worst.score == 0
-        assert best.regret == 0
-        assert worst.regret == pytest.approx(max(neighbours) - min(neighbours))
+    best, worst = (scored(end(neighbours), neighbours) for end in (max, min))
+    assert (best.score, worst.score, best.regret) == (1, 0, 0)
+    assert worst.regret == pytest.approx(max(neighbours) - min(neighbours))
 
 
 @given(NEIGHBOURS, st.floats(1e-3, 1e3))
@@ -78,9 +74,9 @@ def test_a_plan_outside_of_its_neighbourhood_leaves_the_unit_interval(neighbours
     assert (above.regret, above.better) == (0, None)
 
 
-@given(VALUES, VALUES, NEIGHBOURS, st.sampled_from(["code", "equation"]))
-def test_the_score_falls_with_regret(one, other, neighbours, formula):
-    low, high = (scored(value, neighbours, formula) for value in sorted((one, other)))
+@given(VALUES, VALUES, NEIGHBOURS)
+def test_the_score_falls_with_regret(one, other, neighbours):
+    low, high = (scored(value, neighbours) for value in sorted((one, other)))
     assert low.regret >= high.regret
     assert low.score <= high.score
     assert (low.score < high.score) == (low.value < high.value)
@@ -91,18 +87,12 @@ def test_affine_rewards_change_nothing(value, neighbours, factor, shift):
     then = scored(value, neighbours)
     now = scored(factor * value + shift, [factor * one + shift for one in neighbours])
     assert now.score == pytest.approx(then.score, rel=1e-6, abs=1e-6)
-    # A factor is felt by the equation as far as eps is.
-    parts = (
-        scored(value, neighbours, "equation"),
-        scored(value + shift, np.array(neighbours) + shift, "equation"),
-    )
-    assert parts[1].score == pytest.approx(parts[0].score, rel=1e-6, abs=1e-6)
 
 
 @given(VALUES, NEIGHBOURS)
 def test_bounded_is_the_score_with_the_plan_among_its_neighbours(value, neighbours):
     everybody = [value, *neighbours]
-    expected = by_hand(value, everybody, "code")
+    expected = by_hand(value, everybody)
     assert bounded(cfsim(np.array(value), np.array(neighbours))) == pytest.approx(expected)
 
 
@@ -112,7 +102,6 @@ def test_a_flat_neighbourhood_gives_nothing_or_a_million_times_the_difference():
     better = scored(2.5, [2.0, 2.0])
     assert better.score == pytest.approx(5e5)
     assert not better.is_flat
-    assert scored(2.5, [2.0, 2.0], "equation").score == pytest.approx(5e5)
     assert are_flat(np.array([0.0, 0.0]), np.array([[0.0, 0.0], [0.0, 1.0]])).tolist() == [
         True,
         False,
@@ -131,11 +120,6 @@ def test_a_flat_neighbourhood_gives_nothing_or_a_million_times_the_difference():
 def test_what_is_no_neighbourhood_is_refused(value, neighbours, said):
     with pytest.raises(ValueError, match=said):
         cfsim(value, neighbours)
-
-
-def test_an_unknown_formula_names_those_that_there_are():
-    with pytest.raises(ValueError, match=r"'code', 'equation'.*'cod'"):
-        cfsim(np.array(1.0), np.array([0.0, 1.0]), formula="cod")
 
 
 class Corridor:
@@ -315,8 +299,6 @@ def test_the_environment_itself_is_left_alone():
         (("on",), {"k": 0}, "need k to be a whole number of at least 1, got 0"),
         (("on",), {"k": 2.5}, "at least 1, got 2.5"),
         (("on",), {"seed": None}, "need seed to be a whole number of at least 0, got None"),
-        (("on",), {"formula": "cod"}, r"'code', 'equation'.*'cod'. Did you mean 'code'\?"),
-        (("on",), {"formula": None}, "formula must be one of .*, got None"),
         (("on",), {"edits": ["on"]}, r"must be Edits, such as Edits.among\(actions\), got \['on'"),
         (("on",), {"error": 0.1, "level": 95}, "between 0 and 1, such as 0.95, got 95"),
         (("on",), {"error": -1.0}, "above 0"),

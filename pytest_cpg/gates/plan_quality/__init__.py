@@ -8,13 +8,12 @@ not look in here.
 from __future__ import annotations
 
 from pytest_cpg.gates.plan_quality.agents import Edits, ShortOfErrorWarning, score
-from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore, Search, cfsim
+from pytest_cpg.gates.plan_quality.formulas import PlanScore, Search, cfsim
 from pytest_cpg.gates.plan_quality.simulator import Environment
 
 __all__ = [
     "Edits",
     "Environment",
-    "Formula",
     "PlanScore",
     "Search",
     "ShortOfErrorWarning",

@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.plan_quality.formulas import Formula, PlanScore, Search, check_choice, explore
+from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.gates.plan_quality.formulas import PlanScore, Search, explore
 from pytest_cpg.gates.plan_quality.simulator import (
     Environment,
     Plan,
@@ -109,7 +110,6 @@ def score(
     seed: int,
     k: int = 64,
     search: Search = "random",
-    formula: Formula = "code",
     error: float | None = None,
     level: float = 0.95,
 ) -> PlanScore:
@@ -142,8 +142,9 @@ def score(
     if not isinstance(edits, Edits):
         raise ValueError(f"edits must be Edits, such as Edits.among(actions), got {edits!r:.60}")
     seed, k = check_count("seed", seed), check_count("k", k, least=1)
-    check_choice("search", search, Search)
-    check_choice("formula", formula, Formula)
+    if search not in get_args(Search):
+        close = did_you_mean(str(search), get_args(Search))
+        raise ValueError(f"search must be one of {get_args(Search)}, got {search!r}. {close}")
     if error is not None and not error > 0:
         raise ValueError(f"error must be above 0, got {error!r}")
     if not 0 < level < 1:
@@ -193,7 +194,6 @@ def score(
         neighbours=means[1:],
         plans=tuple(edited),
         edits=tuple(edited.values()),
-        formula=formula,
         rollouts=len(table),
         interval=interval,
     )

@@ -1,33 +1,27 @@
-"""Formulas: where a plan's value stands among its neighbours', as published and as coded."""
+"""Formulas: where a plan's value stands among its neighbours'."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FloatArray
-from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.stats import Interval
-
-Formula: TypeAlias = Literal["code", "equation"]
 
 FLAT = 1e-6
 """Neighbours whose values lie no further apart are flat: the smallest span of the code."""
 
 
-def cfsim(values: FloatArray, neighbours: FloatArray, *, formula: Formula = "code") -> FloatArray:
+def cfsim(values: FloatArray, neighbours: FloatArray) -> FloatArray:
     """Return the CFSim score of plans [...] among the values of their neighbours [..., K].
 
-    Both formulas are of section 3.3 of "Evaluating Agent Plans via Counterfactual Simulation
-    Rollouts" (clawRxiv 2604.02053), and differ:
-
-    - ``"equation"``: ``(V - min) / (max - min + eps)``; ``eps``, which it does not give, is 1e-6.
-    - ``"code"``: ``(V - min) / max(max - min, 1e-6)``, the default: the best neighbour scores
-      exactly 1, and affine rewards change nothing.
+    ``(V - min) / max(max - min, 1e-6)``, as in the listing, section 3.3, of "Evaluating Agent Plans
+    via Counterfactual Simulation Rollouts" (clawRxiv 2604.02053): the best neighbour scores 1, and
+    affine rewards change nothing. Its equation adds an ``eps`` that it does not give.
 
     The plan is not among its neighbours, so that a plan better than all of them scores above 1, and
     a worse one below 0. Where all neighbours are worth the same, that plan scores 0, and any other
@@ -48,11 +42,8 @@ def cfsim(values: FloatArray, neighbours: FloatArray, *, formula: Formula = "cod
         raise ValueError("need at least one neighbour of each plan, got none")
     if not (np.isfinite(values).all() and np.isfinite(neighbours).all()):
         raise ValueError("need finite values of plans and neighbours")
-    check_choice("formula", formula, Formula)
     worst, best = neighbours.min(axis=-1), neighbours.max(axis=-1)
-    span = best - worst
-    unit = np.maximum(span, FLAT) if formula == "code" else span + FLAT
-    return np.asarray((values - worst) / unit)
+    return np.asarray((values - worst) / np.maximum(best - worst, FLAT))
 
 
 def are_flat(values: FloatArray, neighbours: FloatArray) -> BoolArray:
@@ -69,15 +60,6 @@ def bounded(scores: FloatArray) -> FloatArray:
     return np.clip(scores, 0.0, 1.0)
 
 
-def check_choice(name: str, value: Any, choices: Any) -> None:
-    """Raise ValueError where a value is none of a `Literal`, with what was meant."""
-    words = get_args(choices)
-    if value not in words:
-        raise ValueError(
-            f"{name} must be one of {words}, got {value!r}. {did_you_mean(str(value), words)}"
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlanScore:
     """What a plan is worth beside its neighbours.
@@ -92,7 +74,6 @@ class PlanScore:
         The neighbours themselves.
     edits : tuple of K str
         What is changed in each.
-    formula : "code" or "equation"
     rollouts : int
         Of each plan.
     interval : Interval or None
@@ -104,7 +85,6 @@ class PlanScore:
     neighbours: FloatArray
     plans: tuple[tuple[Any, ...], ...]
     edits: tuple[str, ...]
-    formula: Formula
     rollouts: int
     interval: Interval | None = None
 
@@ -116,7 +96,7 @@ class PlanScore:
     @property
     def score(self) -> float:
         """The score; see `cfsim`."""
-        return float(cfsim(np.array(self.value), self.neighbours, formula=self.formula))
+        return float(cfsim(np.array(self.value), self.neighbours))
 
     @property
     def bounded(self) -> float:
