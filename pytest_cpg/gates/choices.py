@@ -41,14 +41,9 @@ or name a planner: planner="icem"."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsTrained:
-    """Stands for a model's own choice until the model is there.
+    """Stands for a model's own choice among planners until the model is there.
 
-    Attributes
-    ----------
-    planners : mapping
-        What a model may name.
-    horizon : int
-        Steps that a plan looks ahead; 0 where the marker leaves that to the model.
+    A horizon of 0 is left to the model.
     """
 
     planners: Mapping[str, PlannerFactory] = field(repr=False)

@@ -15,14 +15,8 @@ _MOST_NAMED = 5
 class Finding:
     """One statement about several gates, or about the baseline.
 
-    Attributes
-    ----------
-    text : str
-        Of any length; wrapped where it is printed.
-    warns : bool
-        Whether a reader has to know it before a verdict is believed.
-    answers : bool
-        Whether it says that what was asked for has been done, which quiet sessions say, too.
+    One that ``warns`` has to be known before a verdict is believed; one that ``answers`` says that
+    what was asked for has been done, which quiet sessions say, too.
     """
 
     text: str
@@ -32,15 +26,7 @@ class Finding:
 
 
 class Compared(NamedTuple):
-    """One comparison of one gate.
-
-    Attributes
-    ----------
-    gate, name : str
-        The gate's id, and the comparison's own name.
-    max_verdict : MaxVerdict
-        The worst ruling that the test accepts.
-    """
+    """One comparison of one gate, by its own name, and the worst ruling that its test accepts."""
 
     gate: str
     name: str

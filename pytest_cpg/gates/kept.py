@@ -20,15 +20,7 @@ FIRST_KIND = "cpg"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptResult:
-    """The last accepted result of one gate.
-
-    Attributes
-    ----------
-    id : str
-        The gate, or one of its comparisons.
-    commit : str
-        Where it was accepted; empty when not known.
-    """
+    """The last accepted result of one gate, or of one comparison; the commit may be empty."""
 
     id: str
     kind: str

@@ -205,16 +205,10 @@ def _short(name: str, begin: str, end: str) -> str:
 
 
 class Names(NamedTuple):
-    """What a table calls its gates.
+    """What a table calls its gates, by id.
 
-    Attributes
-    ----------
-    of : dict
-        By gate id.
-    shared : str
-        What all of them begin with, and leave out; may be empty.
-    width : int
-        Of the column, which longer names do not fit into.
+    All names begin with what is ``shared``, and leave it out; those longer than ``width`` do not
+    fit.
     """
 
     of: Mapping[str, str]

@@ -162,15 +162,10 @@ def filled(
 
 
 class Questions(NamedTuple):
-    """What a model is asked, one question a row.
+    """What a model is asked, one question a row of arrays [N, ...].
 
-    Attributes
-    ----------
-    answer : callable
-        Maps the model, bound to the task, and rows of the arrays to numbers [B]. The model rates no
-        plans, so that it needs no score. It stands in a module, so that a worker finds it by its
-        name.
-    arrays : tuple of array [N, ...]
+    ``answer`` maps the model, bound to the task, and rows of the arrays to numbers [B]. It stands
+    in a module, so that a worker finds it by its name.
     """
 
     task: Task

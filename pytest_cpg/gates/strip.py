@@ -7,15 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reel:
-    """One arm's episode.
+    """One arm's episode, and how it ended: "solved at step 204".
 
-    Attributes
-    ----------
-    arm, ending : str
-        Who acted, and how it ended: "solved at step 204".
-    is_solved : bool
-    frames : tuple of (int, str)
-        Steps, rising, and what was seen there: WebP of 4 to 3 as base64.
+    Frames are steps, rising, and what was seen there: WebP of 4 to 3 as base64.
     """
 
     arm: str
@@ -26,14 +20,9 @@ class Reel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """An episode in both arms, the oracle first.
+    """A lost episode in both arms, the oracle first, and how many were lost.
 
-    Attributes
-    ----------
-    episode, lost : int
-        Its index, and how many were lost.
-    period : float
-        Seconds of a step; 0 where a step has no time.
+    The period is the seconds of a step; 0 where a step has no time.
     """
 
     episode: int

@@ -265,15 +265,7 @@ def _worst(
 
 
 class Decided(NamedTuple):
-    """Decisions of an arm.
-
-    Attributes
-    ----------
-    plans : array [N, H, A]
-        What was chosen.
-    arm : Arm
-        What became of it.
-    """
+    """Decisions of an arm, the plans [N, H, A] that were chosen, and what became of it."""
 
     decisions: Decisions
     plans: FloatArray

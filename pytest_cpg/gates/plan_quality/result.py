@@ -19,20 +19,10 @@ AGREEING, PERFECT = 0.0, 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
-    """What plans are judged by: the marker's arguments.
+    """What plans are judged by: the marker's arguments, the level corrected for the family.
 
-    Attributes
-    ----------
-    level : float
-        Coverage of the intervals, in (0, 1), corrected for the family.
-    min_score : float or None
-        Of reports that earlier versions wrote.
-    has_goal : bool
-        Whether anything tells when an episode has succeeded.
-    is_aa : bool
-        Whether the true dynamics stand for the model, so that none is judged.
-    is_smoke : bool
-        Whether only to show that everything runs.
+    ``min_score`` is of reports that earlier versions wrote. ``has_goal`` says whether anything
+    tells when an episode has succeeded; ``is_aa`` that the true dynamics stand for the model.
     """
 
     k: int = 24
@@ -48,15 +38,7 @@ class Criteria:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pairs:
-    """Two scores of each episode: the means over its decisions.
-
-    Attributes
-    ----------
-    episodes : array [E], int
-        Those with a decision to score, rising.
-    first, second : array [E]
-        In [0, 1].
-    """
+    """Two scores in [0, 1] of each episode [E] that has some: the means over its decisions."""
 
     episodes: IntArray
     first: FloatArray
@@ -73,15 +55,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scores:
-    """A score of each episode: the mean over its decisions.
-
-    Attributes
-    ----------
-    episodes : array [E], int
-        Those with a decision to score, rising.
-    values : array [E]
-        In [0, 1]; differences of scores in [-1, 1].
-    """
+    """A score of each episode [E] with a decision to score, in [0, 1]; differences in [-1, 1]."""
 
     episodes: IntArray
     values: FloatArray
@@ -99,16 +73,10 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A decision.
+    """A decision: steps taken before, and the score of what was chosen, in the model and in truth.
 
-    Attributes
-    ----------
-    episode, at : int
-        Whose it is, and the steps taken before.
-    imagined, true : float
-        The score of what was chosen, in the model and in truth.
-    regret : float
-        What the best neighbour is worth more in truth, in the units that plans are rated in.
+    ``regret`` is what the best neighbour is worth more in truth, in the units that plans are rated
+    in.
     """
 
     episode: int
@@ -120,14 +88,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many decisions were scored, and of how many something holds.
+    """How many decisions were scored, and of how many something holds, in the model and in truth.
 
-    Attributes
-    ----------
-    flat_imagined, flat_true : int
-        One changed action changes nothing, in the model or in truth: nothing is said of them there.
-    beats_imagined, beats_true : int
-        The plan is worth more than each neighbour.
+    Flat are those where one changed action changes nothing, so that nothing is said of them; those
+    that beat are worth more than each neighbour.
     """
 
     decisions: int

@@ -32,16 +32,9 @@ _ROLLOUTS = 8
 
 
 class Standing(NamedTuple):
-    """Where ``N`` plans stand among their neighbours in one world.
+    """Where ``N`` plans stand among their neighbours in one world: scores as `bounded`.
 
-    Attributes
-    ----------
-    scores : array [N]
-        In [0, 1]; see `bounded`.
-    regrets : array [N]
-        What the best neighbour is worth more, at least 0, in the units that plans are rated in.
-    flat : array [N], bool
-        No edit matters.
+    Regrets are what the best neighbour is worth more, at least 0; of flat ones no edit matters.
     """
 
     scores: FloatArray

@@ -123,14 +123,9 @@ def _block_size(queries: PolicyQueries, *, members: int) -> int:
 
 
 class Block(NamedTuple):
-    """Sides that are imagined together, filled up by the last of them.
+    """Rows [R] that are imagined together, filled up by the last to the size of every block.
 
-    Attributes
-    ----------
-    rows : array [R], int
-        Below the number of queries a query's side a, and from there on side b.
-    size : int
-        Rows of every block, ``B``.
+    A row below the number of queries is a query's side a, and from there on side b.
     """
 
     rows: IntArray

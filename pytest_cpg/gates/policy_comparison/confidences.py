@@ -14,14 +14,9 @@ CONFIDENCES = ("ev", "pci", "u-pci")
 
 
 class Compared(NamedTuple):
-    """What an ensemble answers to each query.
+    """What an ensemble answers to each query [N], True where side b has the higher return.
 
-    Attributes
-    ----------
-    answers : array [N], bool
-        True: side b has the higher return. A tie is answered with False.
-    confidences : array [N]
-        In [0, 1]; 0 for a tie.
+    Confidences are in [0, 1]. A tie is answered with False, and has 0.
     """
 
     answers: NDArray[np.bool_]

@@ -283,14 +283,9 @@ class Drawn(IntEnum):
 
 
 class Candidates(NamedTuple):
-    """Pairs of sides a and b, ``B`` of them.
+    """Pairs of sides a and b, ``B`` of them: rows of the starts to draw from, and policies.
 
-    Attributes
-    ----------
-    starts, policies : array [2, B], int
-        Rows of the starts that they are drawn from; the smaller policy is always the first.
-    actions : array [2, B, A]
-        What is done first.
+    The smaller index of a policy is always the first. Actions [2, B, A] are done first.
     """
 
     starts: IntArray

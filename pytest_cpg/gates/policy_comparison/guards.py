@@ -109,14 +109,9 @@ def frozen_fault(found: OneStep | None) -> str:
 class Held(NamedTuple):
     """What follows where each of ``B`` starts has one action for a few steps, and another one.
 
-    Attributes
-    ----------
-    imagined : array [2, E, B, X]
-        Of the one and the other: observations, less the start's, and rewards of all steps.
-    size : array [X]
-        Of what is imagined, as it is.
-    differ : float
-        By how much the actions differ, in units of how large they are.
+    ``imagined`` [2, E, B, X] has observations, less the start's, and rewards of all steps, of the
+    one and the other; ``size`` [X] how large they are; ``differ`` by how much the actions differ,
+    in units of how large they are.
     """
 
     imagined: FloatArray

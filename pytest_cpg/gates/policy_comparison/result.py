@@ -26,14 +26,9 @@ from pytest_cpg.stats.graded_answers import levels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
-    """What the answers are judged by: the marker's arguments.
+    """What the answers are judged by: the marker's arguments, the level corrected for the family.
 
-    Attributes
-    ----------
-    level : float
-        Coverage of the intervals, in (0, 1), corrected for the family.
-    seed : int
-        Of the resamples.
+    The seed is of the resamples.
     """
 
     confidence: str
@@ -60,16 +55,10 @@ class HorizonGrades:
 class Grades:
     """What answers are worth.
 
-    Attributes
-    ----------
-    intervals : mapping
-        Interval of each metric by its name; of one that these answers say nothing about none.
-    behind : Interval
-        Loss less that of the best trivial answer to the same queries.
-    beyond : int
-        Right answers to queries that a trivial answer has wrong, of the one that leaves fewest.
-    p_values : mapping
-        Criterion to the one-sided p-value of a model that only just meets it.
+    ``intervals`` has one for each metric that these answers say something about. ``behind`` is the
+    loss less that of the best trivial answer to the same queries; ``beyond`` counts right answers
+    where a trivial answer is wrong, of the one that leaves fewest. ``p_values`` are one-sided, by
+    criterion.
     """
 
     metrics: AnswerMetrics
@@ -140,18 +129,9 @@ FEWEST_ERRORS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """What was asked, and of whom.
+    """What was asked, and of whom: queries, their world, a digest of them and their returns.
 
-    Attributes
-    ----------
-    name, environment : str
-        What the queries are called, and their world.
-    digest : str
-        Of the queries and their true returns.
-    groups : int
-        Starts, whose queries are resampled together.
-    steps : int
-        Imagined by every member.
+    ``groups`` are starts, whose queries are resampled together; ``steps`` imagined by every member.
     """
 
     name: str
@@ -167,10 +147,7 @@ class Design:
 class OneStep:
     """How far one step is off, beside a world in which nothing moves.
 
-    Attributes
-    ----------
-    learned, frozen : float
-        Root of the mean squared error, in units of how far each observation spreads.
+    Roots of mean squared errors, in units of how far each observation spreads.
     """
 
     learned: float
@@ -294,19 +271,10 @@ class ComparisonResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptAnswers:
-    """The answers that were accepted last.
+    """The answers that were accepted last: ``"1"`` for each wrong one, in the order of the queries.
 
-    Attributes
-    ----------
-    queries, digest : str
-        What they are called; of the queries and their true returns.
-    method : str
-        Of the confidences.
-    wrong : str
-        ``"1"`` for each wrong answer, in the order of the queries.
-    levels : tuple of int
-        Rank of each confidence, 0 for the surest; equal ones share theirs. Digits enough to tell
-        those near 1 apart would fill the file.
+    Levels are ranks of the confidences, 0 for the surest, as digits enough to tell those near 1
+    apart would fill the file.
     """
 
     queries: str
