@@ -18,20 +18,13 @@ _YEAR = 366 * 24 * 3600
 class Argument:
     """One argument of a kind's marker.
 
-    Parameters
-    ----------
-    parse : callable or None
-        Returns the value that is meant, or raises ValueError or ArgumentTypeError with what to
-        write instead; None for the parser and the default of the option.
-    default : optional
-        Its value where nobody gives one, which is not parsed; None for an argument that may be
-        left out, `REQUIRED` for one that may not.
-    option : str, optional
-        The option that wins over the marker where it is typed, as ``"episodes"`` of
-        ``--cpg-episodes``; its value in the ini file is the default.
-    is_of_session : bool
-        Whether it sets the gate beside others of a session, so that `pytest_cpg.evaluate`, which
-        has no session, does not take it.
+    ``parse`` returns the value that is meant, or raises ValueError or ArgumentTypeError with what
+    to write instead; None takes parser and default of the ``option``, which wins over the marker
+    where it is typed, and whose value in the ini file is the default.
+
+    A ``default`` is not parsed; None is for an argument that may be left out, `REQUIRED` for one
+    that may not. One ``is_of_session`` that sets the gate beside others, so that
+    `pytest_cpg.evaluate`, which has no session, does not take it.
     """
 
     __slots__ = ("default", "help", "is_of_session", "name", "option", "parse")

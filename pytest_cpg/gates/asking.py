@@ -59,14 +59,9 @@ def asked_of(
 ) -> Asked:
     """Return what is asked of a gate that takes these arguments, each parsed.
 
-    Raises ValueError or ComponentError, naming every value that is wrong and what to type instead.
-
-    Parameters
-    ----------
-    said : iterable of mapping
-        Arguments by name; the first mapping that gives one wins.
-    place, usage : str
-        Where they are written, and how, for messages.
+    The first mapping of ``said`` that gives an argument wins; ``place`` and ``usage`` say where
+    they are written, and how, for messages. Raises ValueError or ComponentError, naming every value
+    that is wrong and what to type instead.
     """
     taken = {argument.name: argument for argument in arguments}
     merged = dict(ChainMap(*map(dict, said)))

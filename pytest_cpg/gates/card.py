@@ -41,20 +41,11 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """What a gate says of a model.
+    """What a gate says of a model, by a label of its own, in capitals.
 
-    Attributes
-    ----------
-    label : str
-        In the gate's own words, in capitals.
-    severity : Severity
-        A test fails where it is worse than what its marker accepts.
-    reason : str or None
-        Why the test fails, in one sentence; None where the kind leaves that to the severity.
-    doubt : str or None
-        Why a verdict that may pass is not sure; --cpg-strict fails it for that.
-    check : str
-        What was run in place of a gate, such as "smoke test"; empty where a model was judged.
+    ``reason`` is why the test fails, in one sentence; None leaves that to the severity. ``doubt``
+    is why a verdict that may pass is not sure, for which --cpg-strict fails it. ``check`` is what
+    was run in place of a gate, such as "smoke test"; empty where a model was judged.
     """
 
     label: str
@@ -66,14 +57,9 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of a table.
+    """One line of a table, a cell for each column.
 
-    Attributes
-    ----------
-    cells : tuple of str
-        One for each column of the table.
-    bound : Interval or None
-        Its estimate is drawn as a bar behind the first cell, on the table's axis.
+    The estimate of ``bound`` is drawn as a bar behind the first cell, on the table's axis.
     """
 
     name: str
@@ -83,16 +69,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What was measured, line by line.
+    """What was measured, line by line; its name heads the first column.
 
-    Attributes
-    ----------
-    name : str
-        Heading of the first column.
-    axis : (low, high)
-        The scale that bounds are drawn on.
-    below : tuple of (name, text)
-        What follows from the rows, such as their difference.
+    Bounds are drawn on the scale ``axis``. What follows from the rows, such as their difference,
+    stands ``below`` by name.
     """
 
     name: str
@@ -129,17 +109,9 @@ class Table:
 class Effect:
     """What the model loses, worse to the right: the one axis that all gates of a page share.
 
-    Attributes
-    ----------
-    found : Interval
-    unit : str
-        Such as "of starts".
-    is_share : bool
-        Whether it is a share, in [-1, 1]; anything else is drawn on a scale of its own.
-    margin : float or None
-        The largest loss that is accepted as none.
-    is_difference : bool
-        Whether it may fall below 0, and is written with its sign.
+    The unit is such as "of starts". A share lies in [-1, 1]; anything else is drawn on a scale of
+    its own. ``margin`` is the largest loss that is accepted as none; a difference may fall below 0,
+    and is written with its sign.
     """
 
     found: Interval
@@ -151,18 +123,10 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """A number that is followed over sessions.
+    """A number followed over sessions: cards with trends of the same names make one history.
 
-    Where a gate has a share of which 1 is right, the share is its card's first trend.
-
-    Attributes
-    ----------
-    name : str
-        Sessions whose cards have trends of the same names make one history.
-    text : str
-        As a table has it.
-    axis : (low, high) or None
-        The scale it is drawn on; None for one around zero that the numbers decide.
+    Where a gate has a share of which 1 is right, it is its card's first trend. The text is as a
+    table has it; without an axis the numbers decide on one around zero.
     """
 
     name: str
@@ -188,30 +152,18 @@ class Cell(NamedTuple):
 class Figure:
     """The data of a picture, and no pixels: a page, a terminal or nobody draws it.
 
-    Series called oracle, learned, chance and limit look the same in all figures; a limit is a line
-    in each of them, and a band an area. Others are told apart by their order.
+    Kinds: "curves" are lines through points, "steps" stairs that turn at each point, a "histogram"
+    stairs as well, the first as bars, a "scatter" dots; "cells" are at most four sets of places, in
+    this order: as it should be, worse, better, and neither; a "list" is lines of text.
 
-    Attributes
-    ----------
-    kind : str
-        "curves" are lines through points, "steps" are stairs that turn at each point, a "histogram"
-        is stairs as well, the first as bars, and a "scatter" is dots. "cells" are at most four sets
-        of places, in this order: as it should be, worse, better, and neither. A "list" is lines of
-        text.
-    reading : str
-        How to read it, in a sentence; empty where that is plain.
-    finding : str
-        What it shows of this result, in a few words; empty where that needs no pointing out.
-    axes : (str, str)
-        What is drawn across and upward, with units, or what a cell is; empty where the title says
-        it.
-    cells : tuple of Cell
-        What is to know of cells, of some or all.
-    series : mapping
-        Name to points (x, y) with x increasing, in a band and back along its other side; to the
-        whole numbers of cells; to the texts that follow the name of a list's line.
-    scale : (low, high) or None
-        Ends of the upward axis; None where the points decide.
+    ``series`` maps names to points (x, y) with x increasing, in a band and back along its other
+    side; to the whole numbers of cells; to the texts that follow the name of a list's line. Series
+    called oracle, learned, chance and limit look the same in all figures; a limit is a line in each
+    of them, and a band an area. Others are told apart by their order.
+
+    ``reading`` says how to read it, ``finding`` what it shows of this result, in a few words;
+    either may be empty. ``axes`` are what is drawn across and upward, with units; ``scale`` the
+    ends of the upward one, where not the points decide.
     """
 
     kind: FigureKind
@@ -235,25 +187,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why a result is as it is, from measurements.
+    """Why a result is as it is, from measurements; the title is the question that it answers.
 
-    Attributes
-    ----------
-    title : str
-        The question that it answers.
-    name : str
-        In capitals, as the documentation has it.
-    text : str
-        What was found.
-    advice : str
-        What to do.
-    source : str
-        What it was measured on.
-    measures : tuple of (name, numbers, text)
-    main : tuple of str
-        Names of the measures that a terminal has room for.
-    figures : tuple of Figure
-        Measures that show it, the clearest first.
+    The name is in capitals, as the documentation has it; the source is what was measured. Measures
+    are (name, numbers, text); a terminal has room for the ``main`` ones. The clearest figure is
+    first.
     """
 
     name: str
@@ -275,12 +213,8 @@ class Cause:
 class Command:
     """Something to type next: its effect in a few words, and the whole command line, quoted.
 
-    Attributes
-    ----------
-    program : str
-        How pytest is typed for the same project, with which the command begins.
-    picks : bool
-        Whether ``::7`` behind it runs episode 7 alone.
+    It begins with ``program``, as pytest is typed for the same project. ``picks`` says that ``::7``
+    behind it runs episode 7 alone.
     """
 
     what: str
@@ -293,14 +227,10 @@ class Command:
 class Note:
     """A text beside the sentence of a result.
 
-    Attributes
-    ----------
-    kind : str
-        "judged" is the number that is judged, as "gap 0.28 [0.14, 0.40]"; "why" is what the ruling
-        means, "do" what to do about it, and "note" what else to know before trusting it.
-    level : int
-        pytest's verbosity from which on the summary shows a note: -1 always, 0 unless quiet, 1
-        under -v, where alone it is shown.
+    Of kind "judged" it is the number that is judged, as "gap 0.28 [0.14, 0.40]"; "why" is what the
+    ruling means, "do" what to do about it, and "note" what else to know before trusting it. The
+    summary shows it from pytest's verbosity ``level`` on: -1 always, 0 unless quiet, 1 under -v
+    alone.
     """
 
     kind: NoteKind
@@ -312,35 +242,18 @@ class Note:
 class Card:
     """What a gate's result looks like, to anybody.
 
-    Attributes
-    ----------
-    kind : str
-        What the gate asks, in a word or two, such as "planning gap".
-    subject : str
-        What it asks about: the name of the task or of the queries; empty where there is none.
-    sentence : str
-        What was found, without a full stop, to stand behind the ruling's label.
-    gist : str
-        What the ruling's label means, in at most 55 columns, for the heading of gates that have it.
-    size : str
-        How much was measured, in at most 12 columns.
-    cells : mapping
-        Column to text, of the gate's line in summary and comment; names are shared by all gates
-        of a kind. The one called "now", or else the first, is beside the accepted one; "n" is what
-        ``size`` says.
-    notes : tuple of Note
-        Why, what to do and what to know.
-    facts : tuple of (name, text)
-        What a reader may look up.
-    design : str
-        What two sessions share whose numbers may be compared; empty where nothing is known of that.
-    drop : float or None
-        The loss from which on such a gate fails 4 times in 5; None where that is not known.
-    settle : mapping
-        Option name to number, of what settles a ruling that is not sure; on other starts where
-        a seed is among them. Empty where nothing does.
-    numbers : mapping
-        Plain values by name, for JUnit and trackers.
+    ``kind`` is what the gate asks, in a word or two, ``subject`` the task or the queries that it
+    asks about. ``sentence`` says what was found, without a full stop, to stand behind the ruling's
+    label; ``gist`` what the label means, in at most 55 columns; ``size`` how much was measured, in
+    at most 12.
+
+    ``cells`` map columns of summary and comment, which all gates of a kind share, to text. The one
+    called "now", or else the first, is beside the accepted one; "n" is what ``size`` says.
+    ``facts`` are what a reader may look up, ``numbers`` plain values for JUnit and trackers.
+
+    ``design`` is what two sessions share whose numbers may be compared. ``drop`` is the loss from
+    which on such a gate fails 4 times in 5. ``settle`` maps options to what settles a ruling that
+    is not sure, on other starts where a seed is among them. Each is empty where nothing is known.
     """
 
     sentence: str

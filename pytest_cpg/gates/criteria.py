@@ -38,23 +38,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What a kind by criteria found, and all that it is judged by.
+    """What a kind by criteria found, and all that it is judged by; ``size`` is such as "500 steps".
 
-    Attributes
-    ----------
-    size : str
-        On how much, as "500 steps".
-    paired : mapping
-        Criterion to one number for each question, larger for worse answers: results with the same
-        questions are compared one by one.
-    blind : str
-        Why the gate could not have failed, in a sentence; empty where it could.
-    faults : tuple of str
-        Why model or setup are broken; of such a model nothing else is said.
-    conditions : mapping
-        What the marker said; results under other conditions are not compared.
-    check : str
-        What was run in place of a gate, as of a `Ruling`.
+    ``paired`` maps a criterion to one number for each question, larger for worse answers: results
+    with the same questions are compared one by one. ``blind`` is why the gate could not have
+    failed, in a sentence. ``faults`` are why model or setup are broken: of such a model nothing
+    else is said. Results under other ``conditions``, what the marker said, are not compared.
+    ``check`` is as of a `Ruling`.
     """
 
     criteria: tuple[Criterion, ...]
@@ -92,18 +82,10 @@ class CriteriaKind(Generic[R]):
     """A kind of gate by criteria: give it a marker, a help line, `measure`, and `criteria`.
 
     What has another result than `Findings` gives its own ``result``, `faults` and `check`, and what
-    it keeps and shows. All else may be overridden, too.
-
-    Attributes
-    ----------
-    own : tuple of Argument
-        What the marker takes beside the task, the seed and the level.
-    labels : mapping
-        Best first; GOOD, UNSURE and BAD have one each at least.
-    words : mapping
-        What labels mean.
-    unit : str
-        What the first criterion is counted in or by, as "of states".
+    it keeps and shows. All else may be overridden, too. ``own`` are arguments beside the task, the
+    seed and the level; ``labels`` stand best first, at least one each GOOD, UNSURE and BAD, and
+    ``words`` say what they mean. The unit is what the first criterion is counted in or by, as "of
+    states".
     """
 
     marker: str

@@ -37,20 +37,9 @@ class Standing(Enum):
 class Criterion:
     """One thing that is asked of a model.
 
-    Attributes
-    ----------
-    title : str
-        In at most 14 columns.
-    bound : float
-        Where it is only just met.
-    needed : str
-        The same in at most 7 columns.
-    label : str
-        Of a result that misses it; empty for the kind's first bad one.
-    p_value : float
-        One-sided, of a model that only just meets it.
-    is_floor : bool
-        Whether larger is better.
+    The title has at most 14 columns, and what is ``needed`` 7: the ``bound``, where it is only just
+    met. The label is of a result that misses it, and else the kind's first bad one. The p-value is
+    one-sided, of a model that only just meets it. ``is_floor`` says that larger is better.
     """
 
     title: str

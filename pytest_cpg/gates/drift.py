@@ -35,30 +35,17 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """A gate's result beside the last accepted one.
+    """A gate's result beside the last accepted one: what changed, in one line of text.
 
-    Attributes
-    ----------
-    text : str
-        What changed, in one line: "46 -> 36 of 50, lost 10 starts, gained 0 (p = 0.002)".
-    commit : str
-        Where the old result was accepted; empty when not known. A kind may leave it out.
-    was, now : str
-        The number that is followed, as a table's cell has it; empty where there is no such result.
-    then : mapping
-        What rows of the card's table came to, by their names.
-    worse : tuple of int or None
-        Cells of the card's figure that were as they should be only then; None where the cells are
-        not the same.
-    lost, gained : int or None
-        Starts that the learned arm solved only then, or only now; None without common starts.
-    p_value : float or None
-        Exact and two-sided, of ``lost`` and ``gained``.
-    interval : Interval or None
-        Of what got worse, above 0 where it did: success rate or mean return that was lost, wrong
-        answers or exploitation that came.
-    differs : tuple of str
-        What is not as it was in the accepted run, and not the model.
+    "46 -> 36 of 50, lost 10 starts, gained 0 (p = 0.002)". It was accepted at ``commit``, which a
+    kind may leave out; ``was`` and ``now`` are the number that is followed, as a table's cell has
+    it; ``then`` is what rows of the card's table came to, by name; ``differs`` what is not as it
+    was, and not the model.
+
+    ``worse`` are cells of the card's figure that were as they should be only then, and ``lost`` and
+    ``gained`` count starts that the learned arm solved only then, or only now: None where they are
+    not the same. Their exact p-value is two-sided. The interval is of what got worse, above 0 where
+    it did.
     """
 
     label: Label

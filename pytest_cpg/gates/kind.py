@@ -38,14 +38,7 @@ class Components:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskChoice:
-    """A task that a gate names; building it is left until it is needed, as simulators are slow.
-
-    Attributes
-    ----------
-    make : callable
-        Builds it, called with the options.
-    options : tuple of (name, value)
-    """
+    """A task that a gate names, built with its options when needed, as simulators are slow."""
 
     name: str
     make: TaskFactory
@@ -100,18 +93,10 @@ class MaxVerdict:
 class Asked:
     """What a test asks of its gate, once its markers and the session's options are merged.
 
-    Attributes
-    ----------
-    values : mapping
-        Every argument of the kind by name, parsed.
-    sources : mapping
-        Argument name to where its value is from: ``"session"``, ``"marker"`` or ``"project"``.
-    options : mapping
-        Values of the session's options that no marker gives, by name.
-    family_size : int
-        Gates that share one error rate, this one included.
-    is_smoke : bool
-        Whether only to show that everything runs, without a verdict (--cpg-quick).
+    ``values`` has every argument of the kind, parsed, and ``sources`` where each is from:
+    "session", "marker" or "project"; ``options`` those of the session that no marker gives.
+    ``family_size`` gates share one error rate. ``is_smoke`` asks only to show that everything runs
+    (--cpg-quick).
     """
 
     values: Mapping[str, Any]
@@ -162,17 +147,10 @@ class Asked:
 class Run:
     """What a measurement is made with: who runs it, how long it may take, and who watches.
 
-    Attributes
-    ----------
-    given : mapping
-        Values of the fixtures that the kind names.
-    execution : Execution
-        Where episodes are run and kept.
-    task : callable
-        Returns a gate's task, built once a session.
-    progress : callable
-        ``progress(what, done, total)`` shows how far a measurement is, and breaks it off once its
-        time is over: ``what`` names its stage, and the rest of a `Stage` may follow in its order.
+    ``given`` has the values of the fixtures that the kind names; ``task`` returns a gate's task,
+    built once a session. ``progress(what, done, total)`` shows how far a measurement is, and breaks
+    it off once its time is over: ``what`` names its stage, and the rest of a `Stage` may follow in
+    its order.
     """
 
     given: Mapping[str, Any]
@@ -211,16 +189,10 @@ class Measuring(Protocol):
 
 
 class Lost(NamedTuple):
-    """The episodes that a result lost, and that can be run again.
+    """The episodes that a result lost and that can be run again, rising, and how they were lost.
 
-    Attributes
-    ----------
-    episodes : tuple of int
-        Their indices, rising.
-    then : object
-        How they were lost: of the kind's own type, which the codec writes.
-    telling : tuple of int
-        Those of them that show most, first; empty where none shows more than another.
+    ``then`` is of the kind's own type, which the codec writes. ``telling`` are those that show
+    most, first; empty where none shows more than another.
     """
 
     episodes: tuple[int, ...]
@@ -231,15 +203,9 @@ class Lost(NamedTuple):
 class Alarm(NamedTuple):
     """What a result brings to the family of all gates.
 
-    Attributes
-    ----------
-    p_value : callable
-        Returns it, one-sided, for a model that is no worse than the gate allows; it is asked for
-        once a family is complete.
-    rate : float
-        How often such a model fails the gate by chance, in (0, 1).
-    is_settled : bool
-        Whether more evidence would change nothing: the loss is proven, or its absence.
+    ``p_value()`` is one-sided, for a model that is no worse than the gate allows, and asked for
+    once a family is complete; ``rate`` in (0, 1) is how often such a model fails the gate by
+    chance. A settled result would change with no more evidence: the loss is proven, or its absence.
     """
 
     p_value: Callable[[], float]
@@ -251,14 +217,8 @@ class Alarm(NamedTuple):
 class ForecastLine:
     """What a gate could find before anything is run: its line of --cpg-plan.
 
-    Attributes
-    ----------
-    cells : mapping
-        Column to text; all gates of a kind have the same columns.
-    notes : tuple of str
-        What a reader of the cells has to know; said once for all gates.
-    seconds : float or None
-        How long the gate takes; None where that is not known.
+    All gates of a kind have the same columns, and notes for their reader, which are said once.
+    Seconds are None where nobody knows how long the gate takes.
     """
 
     cells: Mapping[str, str]

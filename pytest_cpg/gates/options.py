@@ -20,18 +20,10 @@ from pytest_cpg.gates.arguments import (
 class Option(NamedTuple):
     """One option, which may be given on the command line, in the environment and the ini file.
 
-    Parameters
-    ----------
-    parse : callable
-        Returns the value that is meant, or raises ArgumentTypeError with what to write instead.
-    is_for_one_gate : bool
-        Whether a marker may give it, too.
-    is_for_one_run : bool
-        Whether it is given on the command line only.
-    is_for_projects : bool
-        Whether it is given in the ini file only.
-    overruled : mapping
-        What leaves it without a part, such as ``"quick"``, and why.
+    ``parse`` returns the value that is meant, or raises ArgumentTypeError with what to write
+    instead. One may be for one gate, so that a marker may give it, too; for one run, on the command
+    line only; or for projects, in the ini file only, which may have a text where its default is a
+    number. What leaves it without a part, such as ``"quick"``, is in ``overruled``, with why.
     """
 
     name: str

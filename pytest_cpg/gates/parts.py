@@ -58,14 +58,9 @@ class Forecasts(Protocol):
     def forecast(
         self, spec: Any, task: Task | None, *, cost: Mapping[str, Any] | None, accepted: Any
     ) -> ForecastLine:
-        """Return a gate's line.
+        """Return a gate's line, of its built task where it has one.
 
-        Parameters
-        ----------
-        task : Task or None
-            The spec's, built, where it has one.
-        cost : mapping or None
-            What `Costs` says of the last run.
+        ``cost`` is what `Costs` says of the last run; ``accepted`` the baseline's entry.
         """
 
 

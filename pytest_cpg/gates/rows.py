@@ -48,12 +48,8 @@ B = TypeVar("B", bound=Block)
 class Snapshot:
     """Values of one model in pytest's cache, to be made before the model is asked anything.
 
+    ``asked`` returns what they depend on beside the model, by name: texts and whole numbers.
     Nothing is kept without a cache, nor of a model whose content cannot be read.
-
-    Parameters
-    ----------
-    asked : callable
-        Returns what the values depend on beside the model, by name: texts and whole numbers.
     """
 
     def __init__(
@@ -129,14 +125,9 @@ def filled(
 ) -> FloatArray:
     """Return the values [E, R] of all rows, each of which is in one block.
 
-    Parameters
-    ----------
-    answer : callable
-        Returns the values [E, B] of a block's rows, in this process.
-    progress : callable
-        Told how many rows there are of how many, and what it raises ends all.
-    spread : callable, optional
-        ``run`` of the `Crew` whose workers answer the blocks; by default they are answered here.
+    ``answer`` returns the values [E, B] of a block's rows, in this process, or workers do:
+    ``spread`` is ``run`` of their `Crew`. ``progress`` is told how many rows there are of how many,
+    and what it raises ends all.
     """
     answers = np.full(shape, np.nan)
     if snapshot is not None:

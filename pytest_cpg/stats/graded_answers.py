@@ -19,14 +19,9 @@ _ROUNDING = 1e-12
 class OperatingPoints:
     """Where on the curve of risk and coverage the metrics are read.
 
-    Attributes
-    ----------
-    coverage : float
-        Share of answers that count, in (0, 1]: of ``risk_at_coverage``.
-    risk : float
-        Share of wrong ones among them that is accepted, in [0, 1): of ``coverage_at_risk``.
-    bins : int
-        K of CR_K, from 2.
+    ``coverage`` in (0, 1] is the share of answers that count, of ``risk_at_coverage``; ``risk`` in
+    [0, 1) the share of wrong ones that is accepted, of ``coverage_at_risk``; ``bins`` the K of
+    CR_K, from 2.
     """
 
     coverage: float = 0.5
@@ -229,16 +224,10 @@ def _finite(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
 class SelectiveRisk:
     """The area under a risk-coverage curve, and what to hold it against.
 
-    Attributes
-    ----------
-    aurc : float
-        Mean risk over all coverages, in [0, 1]; lower is better.
-    ideal, base_rate : float
-        The ``aurc`` of an ideal order, in which every success is more confident than every failure,
-        and of a confidence that says nothing: the share of failures.
-    excess : float or None
-        ``aurc`` between ``ideal``, 0, and ``base_rate``, 1; more where failures are surer. None
-        where all episodes succeeded, or all failed.
+    ``aurc`` in [0, 1] is the mean risk over all coverages; lower is better. In the ``ideal`` order
+    every success is more confident than every failure; a confidence that says nothing has the
+    ``base_rate``, the share of failures. ``excess`` is ``aurc`` between these, 0 and 1, and more
+    where failures are surer; None where all episodes succeeded, or all failed.
     """
 
     aurc: float
@@ -281,31 +270,17 @@ class AnswerMetrics:
     """How often answers are wrong, and whether their confidences tell which.
 
     docs/statistics.md has the definitions, and what a constant and a random confidence score.
+    ``loss`` is the share of wrong answers, ``aurc`` the mean risk over all numbers of answers, and
+    ``excess`` that between the ideal order's, 0, and a constant confidence's, 1. ``aurcc`` is the
+    area under the curve of risk over coverage, of which a constant confidence has ``loss / 2``;
+    ``rpp`` the share of ordered pairs whose wrong answer has the higher confidence; ``cr`` the
+    coverage resolution CR_K.
 
-    Attributes
-    ----------
-    loss : float
-        Share of wrong answers.
-    aurc : float
-        Mean risk over all numbers of answers, ties in random order.
-    excess : float or None
-        ``aurc`` between that of the ideal order, 0, and of a constant confidence, 1. None where
-        all answers are right, or all wrong.
-    aurcc : float
-        Area under the curve of risk over coverage, straight from (0, 0) and between thresholds. A
-        constant confidence has ``loss / 2``.
-    rpp : float
-        Share of ordered pairs of answers whose wrong answer has the higher confidence.
-    cr : float
-        Coverage resolution, CR_K: share of K equal bins that hold a coverage.
-    auroc : float or None
-        Chance that a right answer has a higher confidence than a wrong one, ties one half.
-    risk_at_coverage : float
-        Share of wrong ones among the surest answers, ties in random order.
-    coverage_at_risk : float
-        Largest coverage of a threshold whose risk is accepted; 0 where there is none.
-    regret : float
-        Stakes of wrong answers, summed and divided by the number of all: in units of return.
+    ``auroc`` is the chance that a right answer has a higher confidence than a wrong one, ties one
+    half; ``risk_at_coverage`` the share of wrong ones among the surest; ``coverage_at_risk`` the
+    largest coverage of a threshold whose risk is accepted, or 0; ``regret`` the stakes of wrong
+    answers, summed and divided by the number of all. None is undefined, where all answers are
+    right, or all wrong.
     """
 
     loss: float

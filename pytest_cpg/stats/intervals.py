@@ -20,16 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 class Interval:
     """A confidence interval on a success rate, on a difference, or on a correlation.
 
-    Attributes
-    ----------
-    estimate : float
-        Raw rate in [0, 1], raw difference of rates or correlation in [-1, 1], or difference of mean
-        returns in their own units.
-    low, high : float
-        Bounds, in the range of ``estimate`` but not centred on it. A difference may lie outside
-        them when ``level`` is far below 0.9.
-    method : str
-        As printed in every report: ``"Agresti-Caffo 2000"``.
+    The estimate is a raw rate in [0, 1], a raw difference of rates or a correlation in [-1, 1], or
+    a difference of mean returns in their own units. Bounds are in its range but not centred on it;
+    a difference may lie outside them when ``level`` is far below 0.9. The method is as printed in
+    every report: ``"Agresti-Caffo 2000"``.
     """
 
     estimate: float

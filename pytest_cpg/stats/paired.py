@@ -42,17 +42,11 @@ from pytest_cpg.stats.pairing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedMethod:
-    """A paired interval, and all that follows from it.
+    """A paired interval, and all that follows from it, by functions of trusted counts.
 
-    Attributes
-    ----------
-    bounds : callable
-        Maps trusted counts of wins, losses and pairs, and ``z``, to both bounds, in [-1, 1].
-    statistic : callable
-        Maps wins, losses and pairs to the standard normal z of no gap.
-    above : callable
-        Says of trusted counts that broadcast where the interval lies above a ``gap``. It lies below
-        one where it lies above the negative gap with the arms swapped.
+    ``bounds(wins, losses, pairs, z=)`` has both bounds, in [-1, 1], and ``statistic`` the standard
+    normal z of no gap. ``above`` says of counts that broadcast where the interval lies above a
+    ``gap``; it lies below one where it lies above the negative gap with the arms swapped.
     """
 
     name: str

@@ -66,15 +66,10 @@ class _Tested:
 class Share(_Tested):
     """A share by Wilson's score interval (JASA 22:209-212, 1927), or by Jeffreys'.
 
-    Attributes
-    ----------
-    size : float
-        Effective sample size, above 0: of that many independent ones, it would vary as much.
-    freedom : int, optional
-        Degrees of freedom of a size that is itself estimated: Student's t in place of z.
-    is_rare : bool
-        Jeffreys' bounds: each by itself is nearer to its nominal error where a share is near 0,
-        which Wilson's upper ends are too far above (Cai, J. Stat. Plan. Inference 131:63-88, 2005).
+    As many independent answers as its effective ``size``, above 0, would vary as much; where that
+    is itself estimated, with ``freedom``, Student's t takes the place of z. One that ``is_rare``
+    has Jeffreys' bounds: each by itself is nearer to its nominal error where a share is near 0,
+    which Wilson's upper ends are too far above (Cai, J. Stat. Plan. Inference 131:63-88, 2005).
     """
 
     estimate: float

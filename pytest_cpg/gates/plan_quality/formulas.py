@@ -64,21 +64,10 @@ def bounded(scores: FloatArray) -> FloatArray:
 class PlanScore:
     """What a plan is worth beside its neighbours.
 
-    Attributes
-    ----------
-    value : float
-        Return of the plan; the mean over rollouts.
-    neighbours : array [K]
-        The same of each neighbour; fewer than were asked for where there are no more.
-    plans : tuple of K tuples
-        The neighbours themselves.
-    edits : tuple of K str
-        What is changed in each.
-    rollouts : int
-        Of each plan.
-    interval : Interval or None
-        Of the score; None where there is one rollout, or where rollouts do not tell the worst
-        neighbour from the best.
+    ``value`` is its return, the mean over rollouts, and ``neighbours`` [K] the same of each
+    neighbour, fewer than were asked for where there are no more; ``plans`` are these, and ``edits``
+    say what is changed in each. The interval is of the score; None where there is one rollout, or
+    where rollouts do not tell the worst neighbour from the best.
     """
 
     value: float
@@ -139,20 +128,12 @@ def explore(
     k: int,
     search: Search = "random",
 ) -> FloatArray:
-    """Return the values of neighbours [N, K] of plans [N, ...].
+    """Return the values of neighbours [N, K] of plans [N, ...] that are worth ``values`` [N].
 
-    An adversary spends as many simulations: in four rounds it edits the best that it has found, the
-    plan itself at first, so that edits add up where they pay.
-
-    Parameters
-    ----------
-    values : array [N]
-        Of the plans.
-    draw : callable
-        Maps plans [N, ...] to ``C`` neighbours of each, or fewer if there are no more:
-        [N, C, ...].
-    evaluate : callable
-        Maps neighbours [N, C, ...] to values [N, C]; higher is better.
+    ``draw`` maps plans to ``C`` neighbours of each [N, C, ...], or fewer if there are no more, and
+    ``evaluate`` these to values [N, C]; higher is better. An adversary spends as many simulations:
+    in four rounds it edits the best that it has found, the plan itself at first, so that edits add
+    up where they pay.
     """
     best, most, rounds = plans, values, []
     for count in _counts(k, search):

@@ -105,27 +105,14 @@ class Counts:
 class PlanQualityResult:
     """What the fixture ``cpg_plan_quality`` gives.
 
-    Attributes
-    ----------
-    worlds : Pairs
-        Scores in the model and in truth, of decisions where plans differ from their neighbours in
-        both.
-    truth : Scores
-        In truth, of decisions where they differ there.
-    chance : Pairs
-        Scores in truth of what was chosen and of random plans at the same decisions, where both
-        differ from their neighbours.
-    regret : float
-        The mean in truth, in the units that plans are rated in.
-    worst : tuple of Place
-        Decisions with the most exploitation, and among those with as much the most regret; none
-        that are as good in truth as in the model.
-    solved : int
-        Episodes that succeeded.
-    faults : tuple of str
-        Why model or setup are broken; of such a model nothing else is said.
-    seconds : float
-        That episodes and scores took.
+    ``worlds`` are scores in the model and in truth, of decisions where plans differ from their
+    neighbours in both; ``truth`` of those where they differ there; ``chance`` scores in truth of
+    what was chosen and of random plans, where both differ. ``regret`` is the mean in truth, in the
+    units that plans are rated in.
+
+    The ``worst`` decisions have the most exploitation, and of those the most regret; none is as
+    good in truth as in the model. ``solved`` episodes succeeded. ``faults`` are why model or setup
+    are broken: of such a model nothing else is said.
     """
 
     design: DesignRecord

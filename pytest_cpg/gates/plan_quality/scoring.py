@@ -153,8 +153,8 @@ def standing_of(
 ) -> Standing:
     """Return where plans [N, H, A] stand in one world, as many at once as memory allows.
 
-    ``beside`` [N, H, A] are neighbours that no edit makes of them, one of each.
-    ``arm`` says whose model it is; ``tell`` is told how many more plans have been scored.
+    ``beside`` [N, H, A] are neighbours that no edit makes of them, one of each. ``arm`` says whose
+    model it is; ``tell`` is told how many more plans have been scored.
     """
     # Numbers that a step of a plan needs.
     latents = int(decisions.latents.shape[1]) + model.noise_size

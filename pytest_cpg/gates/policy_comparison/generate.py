@@ -332,13 +332,9 @@ def reached_states(
 ) -> FloatArray:
     """Return the states [P, S] of episodes, those among them that are over, too.
 
-    Raises TaskError when the simulator diverges.
-
-    Parameters
-    ----------
-    behaviour : "random", "learned" or "mixed"
-        Uniform actions; those of the policies in turn, with one in ten drawn anew; or both, every
-        other episode.
+    The behaviour is uniform actions ("random"); those of the policies in turn, with one in ten
+    drawn anew ("learned"); or both, every other episode ("mixed"). Raises TaskError when the
+    simulator diverges.
     """
     streams = [Stream.QUERIES.of(seed, Drawn.EPISODES, row) for row in range(_EPISODES)]
     states = task.reset(np.array([rng.integers(2**32) for rng in streams]))

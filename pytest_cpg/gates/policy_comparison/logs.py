@@ -36,16 +36,10 @@ Source: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Episode:
-    """What was recorded from one reset to the next, ``T`` steps.
+    """What was recorded from one reset to the next: ``T`` actions [T, A] and rewards [T].
 
-    Attributes
-    ----------
-    observations : array [T + 1, O], or [T, O]
-        The last of ``T + 1`` is what the last step led to.
-    actions : array [T, A]
-    rewards : array [T]
-    terminated : bool
-        Whether the last step ended the episode before its time.
+    The last of ``T + 1`` observations is what the last step led to; of ``T`` nobody wrote that
+    down. ``terminated`` says whether the last step ended the episode before its time.
     """
 
     observations: FloatArray
@@ -69,14 +63,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Recorded episodes: what to train on, and what to ask about.
-
-    Attributes
-    ----------
-    episodes : tuple of Episode
-    name : str
-        What reports call them.
-    """
+    """Recorded episodes: what to train on, and what to ask about; reports call them by ``name``."""
 
     episodes: tuple[Episode, ...]
     name: str = "logs"

@@ -116,17 +116,12 @@ def load_queries(
     path: str | os.PathLike[str],
     policies: Sequence[Policy] | None = None,
 ) -> Q:
-    """Read queries that `save_queries` wrote.
+    """Read queries that `save_queries` wrote; ``arrays`` says by name whether queries need them.
 
-    Raises FileError when the file is missing, damaged or from something else; when policies are
-    needed that it does not hold, or those given act otherwise than those that the returns are of.
-
-    Parameters
-    ----------
-    arrays : mapping
-        Name to whether queries need it.
-    policies : sequence of Policy, optional
-        All of them, in the order of old; None where all are networks, which are in the file.
+    Policies are all of them in the order of old, or None where all are networks, which are in the
+    file. Raises FileError when the file is missing, damaged or from something else; when policies
+    are needed that it does not hold, or those given act otherwise than those that the returns are
+    of.
     """
     stored = _stored(path)
     try:

@@ -159,30 +159,14 @@ class OneStep:
 class ComparisonResult:
     """What the fixture ``cpg_opcc`` gives: the test's own, whatever it does to it is in no report.
 
-    Letters: ``N`` queries.
+    ``answers`` and ``labels`` [N] say of each query whether side b is better, as the model has it
+    and as it is; ``confidences`` are in [0, 1]. Imagined returns are means of the members, and
+    these and true ones have six digits. ``groups`` say which start a query is of.
 
-    Attributes
-    ----------
-    answers, labels : array [N], bool
-        Whether side b is better: as the model has it, and as it is.
-    confidences : array [N]
-        In [0, 1].
-    imagined_a, imagined_b : array [N]
-        Mean of the members' returns, to six digits.
-    returns_a, returns_b : array [N]
-        True ones, to six digits.
-    horizons, groups : array [N], int
-        Steps that count, and which start a query is of.
-    constant_loss, frozen_loss : float
-        Of the better constant answer, and of a world that stays where it starts.
-    constant_answer : bool
-        Which constant answer is the better one.
-    one_step : OneStep or None
-        None where there are no training data.
-    faults : tuple of str
-        Why model or setup are broken; of such a model nothing else is said.
-    seconds : float
-        That the model took to answer.
+    The losses are of the better constant answer, which is ``constant_answer``, and of a world that
+    stays where it starts. ``one_step`` is None without training data. ``faults`` are why model or
+    setup are broken: of such a model nothing else is said. ``seconds`` is how long the model took
+    to answer.
     """
 
     design: Design
