@@ -57,13 +57,7 @@ _DIFFERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """What a test asks for.
-
-    Attributes
-    ----------
-    design : callable
-        Returns the episodes that are run, of the task once it is built.
-    """
+    """What a test asks for; ``design`` returns the episodes to run, of the task once built."""
 
     task: TaskChoice
     design: Callable[[Task], Design]
