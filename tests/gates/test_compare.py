@@ -52,32 +52,31 @@ def test_starts_lost_beyond_chance_are_a_regression():
     assert (comparison.differs, comparison.interval) == ((), None)
 
 
-def test_starts_gained_beyond_chance_are_an_improvement():
-    before = first(37, 50)
-    comparison = compared(now(flipped(before, 0, *range(40, 48))), accepted(before))
-    assert comparison.label is Label.IMPROVED
-    assert (comparison.lost, comparison.gained) == (1, 8)
+@pytest.mark.parametrize(
+    ("before", "turned", "label", "said"),
+    [
+        (37, (0, *range(40, 48)), Label.IMPROVED, "lost 1 start, gained 8 (p = 0.039)"),
+        (44, (), Label.UNCHANGED, "44 -> 44 of 50, no start lost or gained"),
+        (44, (0, 49), Label.UNRESOLVED, "lost 1 start, gained 1 (p = 1)"),
+        (44, range(5), Label.UNRESOLVED, "lost 5 starts, gained 0 (p = 0.062)"),
+    ],
+)
+def test_starts_lost_and_gained_are_told_with_what_chance_explains(before, turned, label, said):
+    then = first(before, 50)
+    comparison = compared(now(flipped(then, *turned)), accepted(then))
+    assert comparison.label is label
+    assert comparison.text.endswith(said)
+    is_same = label is Label.UNCHANGED
+    assert (comparison.is_news, comparison.p_value == 1) == (
+        not is_same,
+        "p = 1)" in said or is_same,
+    )
 
 
-def test_the_same_outcomes_are_unchanged():
-    comparison = compared(now(first(44, 50)), accepted(first(44, 50)))
-    assert comparison.label is Label.UNCHANGED
-    assert comparison.text == "44 -> 44 of 50, no start lost or gained"
-    assert comparison.p_value == 1
-
-
-def test_as_many_starts_lost_as_gained_are_a_change_that_chance_explains():
-    before = first(44, 50)
-    comparison = compared(now(flipped(before, 0, 49)), accepted(before))
-    assert comparison.label is Label.UNRESOLVED
-    assert comparison.text.endswith("lost 1 start, gained 1 (p = 1)")
-
-
-def test_a_few_starts_lost_are_unresolved_and_the_level_decides():
-    before = first(44, 50)
-    five_lost = now(flipped(before, *range(5)))
-    assert compared(five_lost, accepted(before)).label is Label.UNRESOLVED
-    assert compared(five_lost, accepted(before), level=0.9).label is Label.REGRESSED
+def test_the_level_decides_what_chance_explains():
+    then = first(44, 50)
+    five_lost = now(flipped(then, *range(5)))
+    assert compared(five_lost, accepted(then), level=0.9).label is Label.REGRESSED
 
 
 def test_starts_are_compared_although_the_numbers_of_episodes_differ():
@@ -91,20 +90,19 @@ def test_starts_are_compared_although_the_numbers_of_episodes_differ():
     assert longer.text.endswith("(p = 0.0078); episodes 30 -> 50")
 
 
-def test_more_oracle_episodes_and_another_level_are_shown():
-    before = accepted(first(44, 50))
-    after = replace(now(first(44, 50), level=0.9), oracle=result_of(first(90, 90), SOLVED).oracle)
-    comparison = compared(after, before)
-    assert comparison.label is Label.UNCHANGED
-    assert comparison.differs == ("oracle episodes 50 -> 90", "level 0.95 -> 0.9")
-
-
-def test_an_oracle_that_changed_on_the_same_starts_is_shown():
-    before = first(44, 50)
-    comparison = compared(now(before, flipped(SOLVED, 3, 4)), accepted(before))
-    assert comparison.label is Label.UNCHANGED
-    assert comparison.differs == ("oracle arm changed on 2 starts",)
-    assert comparison.is_news
+def test_what_else_changed_is_shown_beside_starts_that_did_not():
+    before, longer = first(44, 50), result_of(first(90, 90), SOLVED).oracle
+    for after, differs in (
+        (
+            replace(now(before, level=0.9), oracle=longer),
+            ("oracle episodes 50 -> 90", "level 0.95 -> 0.9"),
+        ),
+        (now(before, flipped(SOLVED, 3, 4)), ("oracle arm changed on 2 starts",)),
+    ):
+        comparison = compared(after, accepted(before))
+        assert comparison.label is Label.UNCHANGED
+        assert comparison.differs == differs
+        assert comparison.is_news
 
 
 AMD = {"processor": "EPYC 9", "kernels": {"numpy": "X86_V4", "torch": "AVX512"}}
@@ -122,34 +120,33 @@ def accepted_on(where, learned):
     return BaselineGate.of(on(where, now(learned)))
 
 
-def test_another_processor_is_told_with_the_oracle_starts_that_moved():
-    before = first(44, 50)
-    moved = now(flipped(before, 0), flipped(SOLVED, 3, 4))
-    comparison = compared(on(INTEL, moved), accepted_on(AMD, before))
-    assert comparison.label is Label.UNRESOLVED
-    assert comparison.text.endswith(f"(p = 1); {CROSSED}: 2 oracle starts moved")
-    assert comparison.differs == (f"{CROSSED}: 2 oracle starts moved",)
-
-
-def test_another_processor_that_moved_nothing_is_no_news():
-    comparison = compared(on(INTEL, now(first(44, 50))), accepted_on(AMD, first(44, 50)))
-    assert comparison.text.endswith(f"no start lost or gained; {CROSSED}: 0 oracle starts moved")
-    assert not comparison.is_news
-
-
-def test_other_seeds_on_another_processor_have_no_common_start_to_move():
-    comparison = compared(on(INTEL, now(first(44, 50), seed=5)), accepted_on(AMD, first(44, 50)))
-    assert comparison.text.endswith(f"seed 4 -> 5, {CROSSED}")
+@pytest.mark.parametrize(
+    ("today", "said", "is_news"),
+    [
+        (
+            now(flipped(first(44, 50), 0), flipped(SOLVED, 3, 4)),
+            f"(p = 1); {CROSSED}: 2 oracle starts moved",
+            True,
+        ),
+        (now(first(44, 50)), f"lost or gained; {CROSSED}: 0 oracle starts moved", False),
+        # Other seeds have no common start to move.
+        (now(first(44, 50), seed=5), f"seed 4 -> 5, {CROSSED}", True),
+    ],
+)
+def test_another_processor_is_told_with_the_oracle_starts_that_moved(today, said, is_news):
+    comparison = compared(on(INTEL, today), accepted_on(AMD, first(44, 50)))
+    assert comparison.text.endswith(said)
+    assert comparison.is_news is is_news
 
 
 def test_other_kernels_of_one_processor_are_told_by_the_libraries_that_both_loaded():
-    text = compared(
-        on({**AMD, "kernels": {"numpy": "X86_V3"}}, now(first(44, 50))),
-        accepted_on(AMD, first(44, 50)),
-    ).text
-    assert "accepted on EPYC 9 (numpy X86_V4), run on EPYC 9 (numpy X86_V3): 0 oracle" in text
-    same = on({**AMD, "kernels": {"numpy": "X86_V4"}}, now(first(44, 50)))
-    assert "accepted on" not in compared(same, accepted_on(AMD, first(44, 50))).text
+    def told(kernel):
+        today = on({**AMD, "kernels": {"numpy": kernel}}, now(first(44, 50)))
+        return compared(today, accepted_on(AMD, first(44, 50))).text
+
+    said = "accepted on EPYC 9 (numpy X86_V4), run on EPYC 9 (numpy X86_V3): 0 oracle"
+    assert said in told("X86_V3")
+    assert "accepted on" not in told("X86_V4")
 
 
 def test_a_baseline_from_before_processors_were_recorded_says_nothing_of_them():
@@ -188,25 +185,27 @@ def test_other_seeds_have_every_label_that_a_difference_can_have(then, today, la
     assert "seed 4 -> 5" in comparison.differs
 
 
-def test_another_design_is_never_compared_and_says_what_differs():
-    result = now(first(10, 50))
-    after = replace(result, design=replace(result.design, versions={"track": "2"}, budget=400))
+@pytest.mark.parametrize(
+    ("more", "design", "differs"),
+    [
+        (
+            {},
+            {"versions": {"track": "2"}, "budget": 400},
+            ("budget 500 -> 400", "track 1 -> 2"),
+        ),
+        ({"seed": 8}, {"horizon": 3}, ("horizon 15 -> 3", "seed 4 -> 8")),
+        ({"metric": "return"}, {}, ("metric success -> return",)),
+    ],
+)
+def test_another_design_is_never_compared_and_says_what_differs(more, design, differs):
+    result = now(first(10, 50), **more)
+    after = replace(result, design=replace(result.design, **design))
     comparison = compared(after, accepted(first(44, 50)))
     assert comparison.label is Label.INCOMPARABLE
-    assert comparison.text == ("44 of 50 under another design; budget 500 -> 400, track 1 -> 2")
+    assert comparison.differs == differs
     assert (comparison.lost, comparison.p_value, comparison.interval) == (None, None, None)
-
-
-def test_another_design_and_other_seeds_are_both_named():
-    result = now(first(10, 50), seed=8)
-    after = replace(result, design=replace(result.design, horizon=3))
-    assert compared(after, accepted(first(44, 50))).differs == ("horizon 15 -> 3", "seed 4 -> 8")
-
-
-def test_success_is_not_compared_with_return():
-    comparison = compared(now(first(44, 50), metric="return"), accepted(first(44, 50)))
-    assert comparison.label is Label.INCOMPARABLE
-    assert comparison.differs == ("metric success -> return",)
+    if not more:
+        assert comparison.text == f"44 of 50 under another design; {', '.join(differs)}"
 
 
 def returns_of(values, **more):
@@ -256,7 +255,6 @@ def test_only_a_regression_and_what_cannot_be_compared_fail():
 
 
 def test_only_what_is_as_it_was_in_all_respects_is_no_news():
-    assert not compared(now(first(44, 50)), accepted(first(44, 50))).is_news
     for label in set(Label) - {Label.UNCHANGED}:
         assert Drift(label=label, text="").is_news
 

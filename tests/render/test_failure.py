@@ -288,13 +288,10 @@ def test_a_name_is_never_empty(names):
     assert len(set(found.of.values())) == 2
 
 
-def test_gates_of_one_name_show_their_files():
+def test_gates_of_one_name_show_their_files_and_parameters_may_hold_what_divides_a_name():
     lines = shown(ledger_of(**{"a.py::test_x": ("passed", GOOD), "b.py::test_x": ("passed", GOOD)}))
     assert "a.py::test_x" in lines[3]
     assert "b.py::test_x" in lines[4]
-
-
-def test_parameters_may_hold_what_divides_a_name():
     lines = shown(ledger_of(**{"a.py::TestX::test_x[b::c]": ("passed", GOOD)}))
     assert lines[3].startswith(" . test_x[b::c] ")
 
@@ -386,15 +383,6 @@ def test_what_is_said_in_place_of_numbers_begins_where_numbers_do(verbosity):
     (numbers,) = (line for line in lines if line.startswith(" F bad"))
     (said,) = (line for line in lines if line.startswith(" E broken"))
     assert numbers.index("1.00") == said.index("it predicted")
-
-
-def test_a_perturbation_without_effect_is_noted():
-    assert any("took effect in none of" in note for note in _unaffected().notes)
-
-
-def _unaffected():
-    arms = first(1, 1)
-    return result_of(arms, arms, perturbation=DropActions(0))
 
 
 def test_a_row_of_which_something_is_to_be_known_is_never_folded():

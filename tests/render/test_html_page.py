@@ -113,24 +113,16 @@ def test_the_elements_nest_and_every_link_has_its_target():
     assert set(labels) <= set(ids)
 
 
-def test_a_page_asks_nothing_of_any_network():
-    page = Page(html_page([full_session()]))
+def test_a_page_asks_nothing_of_any_network_and_allows_its_own_style_and_script_alone():
+    text = html_page([full_session()])
+    page = Page(text)
     for tag, found in page.elements:
         assert not {"src", "srcset", "style", "action", "data", "poster"} & found.keys(), tag
         assert not [name for name in found if name.startswith("on")], tag
     assert page.all("link") == [{"rel": "icon", "href": "data:,"}]
-    assert "url(" not in html_page([full_session()])
-    assert "@import" not in html_page([full_session()])
-
-
-def test_the_policy_allows_this_style_and_this_script_and_nothing_else():
-    text = html_page([full_session()])
-    (policy,) = (
-        found["content"]
-        for found in Page(text).all("meta")
-        if found.get("http-equiv") == "Content-Security-Policy"
-    )
-    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert not re.search(r"url\(|@import", text)
+    (policy,) = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
+    rules = dict(rule.strip().split(" ", 1) for rule in policy["content"].split(";"))
     assert rules["default-src"] == "'none'"
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
@@ -290,20 +282,6 @@ def test_the_headline_says_what_failed_and_else_how_the_session_ended(gates, fin
     assert f"<h1>{headline}</h1>" in text
 
 
-@pytest.mark.parametrize(
-    ("exit_code", "headline"),
-    [(1, "Session failed"), (2, "Session interrupted"), (3, "Internal error"), (4, "Usage error")],
-)
-def test_a_session_that_failed_beside_its_gates_did_not_pass(exit_code, headline):
-    page = shown(
-        gate(GATE, GOOD), exit_code=exit_code, failed_tests=2, uncollected={"t.py": "boom"}
-    )
-    assert page.text.startswith(f"{headline} (1 passes)")
-    for said in ("2 other tests failed", "1 not collected", f"exit code {exit_code}"):
-        assert f"Session{said}" in page.text
-    assert "Not collected t.py: boom" in page.text
-
-
 def test_labels_of_the_loss_axis_stand_apart_and_what_accepts_a_result_has_its_name():
     page = html_page([session(gate(GATE, measured(0.96, 0.3), outcome="failed", reason=WORSE))])
     labels = re.findall(r'<text x="([\d.]+)" y="27" text-anchor="(\w+)"[^>]*>([^<]+)<', page)
@@ -356,21 +334,6 @@ def test_more_than_two_hundred_starts_are_counted_and_the_lost_ones_shown():
         assert f"{count} {kind}" in Page(text).text
 
 
-def test_a_long_list_of_lost_episodes_is_cut_and_says_so():
-    text = shown(gate(GATE, result_of(first(150, 150), first(0, 150)))).text
-    assert "3946, 100" in text
-    assert "4047, 100" not in text
-    assert "and 110 more" in text
-
-
-def test_an_oracle_arm_that_ran_more_episodes_is_paired_on_the_common_ones():
-    longer = result_of(first(100, 100), first(0, 100))
-    shorter = result_of(first(50, 50), first(10, 50))
-    text = shown(gate(GATE, replace(shorter, oracle=longer.oracle))).text
-    assert "40 lost by the model" in text
-    assert "100/100" in text
-
-
 def test_a_gate_judged_by_returns_is_drawn_on_a_scale_of_its_own():
     page = shown(gate(GATE, measured(0.9, 0.3, seed=7, metric="return")), gate("t", OPEN))
     assert [name.split()[-1] for name in classes_of(page, "forest")].count("own") == 1
@@ -407,17 +370,16 @@ def test_a_gate_has_a_history_once_two_sessions_measured_it():
     assert "Sessions" not in shown(gate(GATE, OPEN)).text
 
 
-def test_the_accepted_session_bears_a_ring():
+def test_the_accepted_session_bears_a_ring_which_is_explained_where_there_is_one():
     result = measured(0.96, 0.5, seed=1)
     drift = drift_since("3f2c1e9a0b44", OPEN, result)
-    documents = [
-        session(gate(GATE, OPEN)),
-        session(gate(GATE, result, outcome="failed", drift=drift), revision="9"),
-    ]
-    page = Page(html_page(documents))
+    before = session(gate(GATE, OPEN))
+    after = session(gate(GATE, result, outcome="failed", drift=drift), revision="9")
+    page = Page(html_page([before, after]))
     assert "Ring: the accepted session." in page.text
     assert len(page.all("path", **{"class": "ring"})) == 2, "in the row and beside the headline"
     assert "3f2c1e9 accepted" in page.text
+    assert "Ring: " not in html_page([before, session(gate(GATE, OPEN), revision="9")])
 
 
 def test_the_session_before_is_one_of_the_same_design():
@@ -435,14 +397,6 @@ def test_the_session_before_is_one_of_the_same_design():
         f"{measured(0.96, 0.7, seed=1).learned.success_count}/50"
     ]
     assert before(other, BAD) == []
-
-
-def test_a_ring_is_explained_where_something_was_accepted():
-    drift = drift_since("3f2c1e9", GOOD, OPEN)
-    before = session(gate(GATE, OPEN), revision="0")
-    plain, compared = session(gate(GATE, OPEN)), session(gate(GATE, OPEN, drift=drift))
-    assert "Ring: " not in html_page([before, plain])
-    assert "Ring: the accepted session." in html_page([before, compared])
 
 
 def test_a_session_of_another_design_is_hollow():
@@ -468,13 +422,6 @@ def test_a_few_bad_gates_are_open_and_many_are_not():
     bad = [gate(f"t{n}", BAD, outcome="failed", reason=WORSE) for n in range(7)]
     assert len(shown(*bad[:6], gate(GATE, GOOD)).all("details", open=None)) == 6
     assert len(shown(*bad).all("details", open=None)) == 3
-
-
-def test_a_result_of_a_newer_release_is_refused():
-    document = session(gate(GATE, GOOD))
-    document["gates"][0]["comparisons"][0]["result"]["schema"] = 99
-    with pytest.raises(ValueError, match="schema 99"):
-        html_page([document])
 
 
 def test_two_hundred_gates_that_fail_in_thirty_sessions_stay_below_a_megabyte():

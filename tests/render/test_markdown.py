@@ -220,12 +220,6 @@ def test_a_finding_stays_readable_text(text):
     assert shown == one_line(text, LIMIT)
 
 
-def test_each_of_many_parameters_bears_the_name_of_its_test():
-    text = text_of({f"a.py::test_a[{number}]": entry("failed", BAD) for number in (1, 2)})
-    assert "| `test_a[1]` |" in text
-    assert "| `test_a[2]` |" in text
-
-
 @given(text=hostile)
 def test_a_name_stays_readable(text):
     gates = {f"x{text}": entry("failed", BAD), "y": entry("passed", OPEN)}

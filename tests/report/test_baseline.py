@@ -134,13 +134,8 @@ def test_updating_one_gate_leaves_the_lines_of_all_others(path):
     changed = kept("b", replace(GATE, learned="0" * 10))
     update(path, lambda baseline: updated(baseline, [changed]))
     after = path.read_text().splitlines()
-    assert [old == new for old, new in zip(before, after, strict=True)] == [
-        True,
-        True,
-        False,
-        True,
-        True,
-    ]
+    same = [old == new for old, new in zip(before, after, strict=True)]
+    assert same == [True, True, False, True, True]
 
 
 def test_a_file_that_was_laid_out_by_hand_is_read(path):
@@ -206,20 +201,15 @@ def test_a_corrupted_file_is_named_and_left_as_it_is(path, text, wrong):
         assert path.read_text() == text
 
 
-def test_a_pipe_is_refused_where_a_reader_would_wait(path):
+@pytest.mark.parametrize("is_pipe", [True, False])
+def test_a_pipe_and_bytes_that_are_no_text_are_refused_and_left(path, is_pipe):
     path.parent.mkdir()
-    os.mkfifo(path)
+    damaged = b'[{"schema": 1}\xff]'
+    os.mkfifo(path) if is_pipe else path.write_bytes(damaged)
     for use in (load, lambda path: saved(path, "c")):
-        with pytest.raises(FileError, match="it is no regular file"):
+        with pytest.raises(FileError, match="is no regular file" if is_pipe else "byte 14 is no"):
             use(path)
-
-
-def test_bytes_that_are_no_text_are_refused_and_left(path):
-    path.parent.mkdir()
-    path.write_bytes(b'[{"schema": 1}\xff]')
-    with pytest.raises(FileError, match="byte 14 is no UTF-8"):
-        load(path)
-    assert path.read_bytes() == b'[{"schema": 1}\xff]'
+    assert path.is_fifo() if is_pipe else path.read_bytes() == damaged
 
 
 @pytest.mark.parametrize(
@@ -329,17 +319,14 @@ def test_updating_replaces_and_adds_gates_and_keeps_all_others():
     assert baseline.gates == {"g": one, "h": two}
 
 
-def test_a_result_that_was_accepted_before_keeps_its_commit():
+def test_a_result_keeps_the_commit_at_which_it_was_first_accepted_with_one():
     baseline = updated(Baseline(), [gate_of(first(40, 50))])
-    assert updated(baseline, [gate_of(first(40, 50), commit="0000000")]) == baseline
+    again = gate_of(first(40, 50), commit="0000000")
+    assert updated(baseline, [again]) == baseline
     changed = gate_of(first(41, 50), commit="0000000")
     assert updated(baseline, [changed]).gates == {"g": changed}
-
-
-def test_a_result_that_was_accepted_without_a_commit_gets_that_of_the_next_time():
     unknown = updated(Baseline(), [gate_of(first(40, 50), commit="")])
-    known = gate_of(first(40, 50), commit="0000000")
-    assert updated(unknown, [known]).gates == {"g": known}
+    assert updated(unknown, [again]).gates == {"g": again}
 
 
 def test_the_family_is_what_was_declared_or_accepted_and_never_smaller():
@@ -350,24 +337,21 @@ def test_the_family_is_what_was_declared_or_accepted_and_never_smaller():
     assert Baseline(gates=gates, declared_family_size=2).family_size == 3
 
 
-def test_a_renamed_gate_is_missing():
-    baseline = updated(Baseline(), [gate_of(first(44, 50))])
-    assert missing(baseline, {"renamed"}, measured={"renamed"}) == ("g",)
-
-
-def test_a_gate_that_was_collected_and_not_run_is_not_missing():
-    gates = [replace(gate_of(first(4, 5)), id=name) for name in ("a", "a #2", "b")]
-    baseline = updated(Baseline(), gates)
-    assert missing(baseline, {"a"}) == ("b",)
-    assert missing(baseline, {"b"}) == ("a", "a #2")
-
-
-def test_a_comparison_that_a_gate_no_longer_makes_is_missing():
-    gates = [replace(gate_of(first(4, 5)), id=name) for name in ("a", "a #2", "a #3")]
-    baseline = updated(Baseline(), gates)
-    assert missing(baseline, {"a"}, measured={"a", "a #2"}) == ("a #3",)
-
-
-def test_an_id_that_ends_like_a_second_comparison_is_a_gate_of_its_own():
-    gates = [replace(gate_of(first(4, 5)), id=name) for name in ("walker", "walker #2")]
-    assert missing(updated(Baseline(), gates), {"walker", "walker #2"}, measured={"walker"}) == ()
+@pytest.mark.parametrize(
+    ("accepted", "collected", "measured", "gone"),
+    [
+        (["g"], {"renamed"}, {"renamed"}, ("g",)),
+        # Collected and not run.
+        (["a", "a #2", "b"], {"a"}, (), ("b",)),
+        (["a", "a #2", "b"], {"b"}, (), ("a", "a #2")),
+        # A comparison that its gate no longer makes.
+        (["a", "a #2", "a #3"], {"a"}, {"a", "a #2"}, ("a #3",)),
+        # An id that ends like a second comparison.
+        (["walker", "walker #2"], {"walker", "walker #2"}, {"walker"}, ()),
+    ],
+)
+def test_what_was_accepted_and_is_not_there_any_more_is_missing(
+    accepted, collected, measured, gone
+):
+    gates = updated(Baseline(), named(*accepted))
+    assert missing(gates, collected, measured=measured) == gone

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendered import html_page, markdown
 
-from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import decode
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates import GATES
@@ -286,21 +285,18 @@ def test_a_pipe_without_a_name_is_written_to(full):
         assert json.loads(end.read(2**16)) == full
 
 
-def test_a_folder_in_the_file_s_place_is_named(tmp_path):
-    with pytest.raises(FileError) as caught:
-        write(tmp_path, {})
-    told = f"cannot write the report {tmp_path}: it is a folder. Move it away, or name a file"
-    assert str(caught.value) == told
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_in_a_folder_s_place_is_named(tmp_path):
+def test_what_stands_in_the_way_of_a_report_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    path = tmp_path / "file" / "report.json"
-    with pytest.raises(FileError) as caught:
-        write(path, {})
-    told = f"cannot write the report {path}: {path.parent} is no folder. Move it away"
-    assert str(caught.value) == told
+    (tmp_path / "folder").mkdir()
+    inside = tmp_path / "file" / "report.json"
+    for path, said in (
+        (tmp_path / "folder", "it is a folder. Move it away, or name a file"),
+        (inside, f"{inside.parent} is no folder. Move it away"),
+    ):
+        with pytest.raises(FileError) as caught:
+            write(path, {})
+        assert str(caught.value) == f"cannot write the report {path}: {said}"
+    assert list((tmp_path / "folder").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -334,10 +330,6 @@ def test_what_is_no_number_is_never_written(tmp_path):
     with pytest.raises(ValueError, match="JSON compliant"):
         write(tmp_path / "report.json", {"gap": float("nan")})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_report_error_is_one_that_the_user_can_mend():
-    assert issubclass(FileError, CpgError)
 
 
 def refusal(path, text):
@@ -405,43 +397,28 @@ DRIFT = ("gates", 4, "comparisons", 0, "drift")
     ("place", "to", "wrong"),
     [
         (("gates",), {}, "gates is {}, and has to be a list"),
-        (("gates", 1), 3, "gates[1] is 3, and has to be an object"),
-        (("gates", 1, "id"), None, "gates[1].id is None, and has to be text"),
         (("gates", 1, "outcome"), "lost", "gates[1].outcome is 'lost', and has to be one of "),
         (("gates", 1, "earlier"), [1], "gates[1].earlier[0] is 1, and has to be text"),
         (("gates", 0, "comparisons", 0), {}, "gates[0].comparisons[0] has no 'name'"),
-        (("gates", 0, "comparisons", 0, "reason"), 1, "gates[0].comparisons[0].reason is 1, and"),
         (("gates", 0, "comparisons", 0, "max_verdict"), "", "max_verdict: no verdict named ''"),
         (("gates", 0, "comparisons", 0, "drift"), {}, "gates[0].comparisons[0].drift has no 'la"),
         ((*RESULT, "schema"), 9, "gates[0].comparisons[0].result: this result has schema 9"),
         ((*RESULT, "verdict"), "", "gates[0].comparisons[0].result.verdict is '', and has to be"),
-        ((*RESULT, "oracle"), [], "result.oracle is [], and has to be an object"),
         ((*RESULT, "oracle", "steps"), [1, "a"], "oracle.steps is [1, 'a'], and has to be a list"),
-        (("provenance", "python"), 3, "provenance.python is 3, and has to be text"),
         (("provenance", "packages"), {"a-b": 2}, "provenance.packages['a-b'] is 2, and has to be"),
-        (("provenance", "kernels"), {"numpy": 2}, "provenance.kernels.numpy is 2, and has to be"),
         (("provenance", "kernels"), [], "provenance.kernels is [], and has to be an object"),
-        (("session", "outcome"), 0, "session.outcome is 0, and has to be text"),
         (("session", "uncollected"), {"a.py": 1}, "session.uncollected['a.py'] is 1, and has to"),
-        ((*RESULT, "interval", "low"), "a", "interval.low is 'a', and has to be a number"),
         ((*RESULT, "interval", "low"), True, "interval.low is True, and has to be a number"),
-        ((*RESULT, "versions"), 3, "result.versions is 3, and has to be an object"),
         ((*RESULT, "versions"), {"numpy": 2}, "result.versions.numpy is 2, and has to be text"),
-        ((*RESULT, "planner"), [1], "result.planner is [1], and has to be text"),
-        ((*RESULT, "notes"), [1], "result.notes[0] is 1, and has to be text"),
         ((*RESULT, "looks"), [[1, "a", 2]], "looks[0][1] is 'a', and has to be a number"),
-        ((*RESULT, "looks"), [[1]], "looks[0] is [1], and has to be a list of 3"),
         ((*RESULT, "learned", "latency_ms"), ["a", 1], "learned.latency_ms[0] is 'a', and has to"),
         ((*RESULT, "learned", "level"), 7, "result.learned: need a level between 0 and 1, got 7"),
         ((*RESULT, "learned", "indices", 0), 7, "result: need arms over the same episodes"),
         ((*RESULT, "budget"), 0, "result: need a budget of at least 1 step, got 0"),
         ((*RESULT, "method"), "x", "comparisons[0].result is damaged: need a method among"),
         ((*RESULT, "level"), 7.5, "comparisons[0].result is damaged: need a level between"),
-        ((*RESULT, "metric"), "", "result.metric is '', and has to be one of 'success', 'return'"),
         ((*RESULT, "more"), "", "gates[0].comparisons[0].result has an unknown 'more'"),
-        (("generator",), {}, "generator has no 'name'"),
         ((*DRIFT, "worse"), 1, "gates[4].comparisons[0].drift.worse is 1, and has to be a list"),
-        (("findings", 0), {"text": "a"}, "findings[0] has no 'fails'"),
     ],
 )
 def test_a_damaged_report_says_where(full, tmp_path, place, to, wrong):

@@ -101,31 +101,16 @@ def test_no_two_gates_share_a_file():
     assert len({file_name(gate).lower() for gate in IDS}) == len(IDS)
 
 
-def test_a_file_that_cannot_be_written_is_an_error_of_the_user(lost, tmp_path):
-    (tmp_path / "lost").write_text("a file")
-    with pytest.raises(FileError, match="is no folder"):
-        lost_episodes.write(lost, tmp_path / "lost")
-
-
 def test_a_missing_file_says_who_writes_one(tmp_path):
     with pytest.raises(FileError, match=r"there is no file .*lost.json. .* run it again"):
         read(tmp_path / "lost.json")
-
-
-def test_a_folder_cannot_be_read(tmp_path):
-    with pytest.raises(FileError, match="cannot use the lost episodes"):
-        read(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
         ("{", "it is no JSON"),
-        ("\x80", "byte 0 is no UTF-8"),
-        ("[" * 200_000, "it is no JSON"),
         ("[]", "it has no schema"),
-        ("{}", "it has no schema"),
-        ('{"schema": true}', "it has no schema"),
         ('{"schema": 1}', "it has no 'gate'"),
         ('{"schema": 9}', "schema 9, and this pytest-cpg reads up to 1. Upgrade: pip install -U"),
     ],
