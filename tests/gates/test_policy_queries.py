@@ -127,50 +127,51 @@ def test_what_cannot_be_asked_is_refused_with_the_value_and_the_cure(spoiled, sa
         line_queries(**spoiled)
 
 
+class Flat:
+    def act(self, observations):
+        return observations[:, 0]
+
+
+RNG = np.random.default_rng(0)
+DRAWING = FunctionPolicy(lambda observations: RNG.uniform(-1, 1, size=observations.shape))
+OUTSIDE = np.array([[0.0], [0.0], [-2.0], [0.0], [0.0], [0.0]])
+
+
 @pytest.mark.parametrize(
-    ("action", "said"),
+    ("changed", "said"),
     [
         (
-            1.5,
+            {"policies": (Push(1.5), Push(0.0))},
             "policy 0 left the action space: row 0 is [1.5], and possible is [-1.] to [1.]. Clip",
         ),
-        (np.nan, "policy 0 gave the action [nan] for observation 0, [-1.]: return finite numbers"),
-        ("left", "policy 0 gave array([['left']"),
+        (
+            {"policies": (Push(np.nan), Push(0.0))},
+            "policy 0 gave the action [nan] for observation 0, [-1.]: return finite numbers",
+        ),
+        ({"policies": (Push("left"), Push(0.0))}, "policy 0 gave array([['left']"),
+        ({"policies": (Push(0.0), DRAWING)}, "Draw from the noise"),
+        (
+            {"actions_a": np.zeros((6, 1)), "actions_b": OUTSIDE},
+            "actions_b left the action space: row 2 is [-2.]",
+        ),
+        (
+            {"action_space": LEVELS, "policies": (Push(0.0), Push(1.0))},
+            "possible is one of 2 actions such as [-1.]. Return the",
+        ),
+        (
+            {"action_space": None, "policies": (Flat(), Push(0.0))},
+            "actions of shape (6,) for 6 observations: return shape",
+        ),
     ],
 )
-def test_a_policy_that_does_the_impossible_is_refused(action, said):
+def test_a_policy_that_does_the_impossible_is_refused(changed, said):
     with pytest.raises(CpgError, match=re.escape(said)):
-        line_queries(policies=(Push(action), Push(0.0)))
+        line_queries(**changed)
 
 
-def test_a_policy_that_draws_its_actions_is_refused():
-    rng = np.random.default_rng(0)
-    drawing = FunctionPolicy(lambda observations: rng.uniform(-1, 1, size=observations.shape))
-    with pytest.raises(CpgError, match=r"policy 1 gave \[.*\] and then \[.* Draw from the noise"):
-        line_queries(policies=(Push(0.0), drawing))
-
-
-def test_a_first_action_outside_of_the_action_space_is_refused():
-    outside = np.array([[0.0], [0.0], [-2.0], [0.0], [0.0], [0.0]])
-    with pytest.raises(CpgError, match=r"actions_b left the action space: row 2 is \[-2.\]"):
-        line_queries(actions_a=np.zeros((6, 1)), actions_b=outside)
-
-
-def test_an_action_between_those_of_a_finite_set_is_refused():
+def test_what_is_possible_is_what_the_action_space_says():
     assert len(line_queries(action_space=LEVELS)) == 6
-    with pytest.raises(CpgError, match=r"possible is one of 2 actions such as \[-1.\]. Return the"):
-        line_queries(action_space=LEVELS, policies=(Push(0.0), Push(1.0)))
-
-
-def test_policies_without_an_action_space_may_do_anything_of_one_shape():
     assert len(line_queries(action_space=None, policies=(Push(1e9), Push(0.0)))) == 6
-
-    class Flat:
-        def act(self, observations):
-            return observations[:, 0]
-
-    with pytest.raises(CpgError, match=r"actions of shape \(6,\) for 6 observations: return shape"):
-        line_queries(action_space=None, policies=(Flat(), Push(0.0)))
 
 
 @pytest.mark.parametrize(

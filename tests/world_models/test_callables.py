@@ -26,19 +26,22 @@ def predictions(function):
     return adapted(function).step(OBSERVATIONS, ACTIONS)
 
 
-def test_batched_function_is_used_as_it_is():
-    dynamics = adapted(batched)
+def either(observations, actions):
+    return np.concatenate([observations, actions], axis=-1) @ WEIGHTS
+
+
+def squeezes(observations, actions):
+    """Lose the axis of a batch of one."""
+    return batched(observations, actions).squeeze()
+
+
+@pytest.mark.parametrize("function", [batched, either, squeezes])
+def test_batched_function_is_used_as_it_is(function):
+    dynamics = adapted(function)
     assert dynamics.seconds_per_row is None
     np.testing.assert_array_equal(
         dynamics.step(OBSERVATIONS, ACTIONS), batched(OBSERVATIONS, ACTIONS)
     )
-
-
-def test_function_that_works_for_a_row_and_for_a_batch_is_batched():
-    def either(observations, actions):
-        return np.concatenate([observations, actions], axis=-1) @ WEIGHTS
-
-    assert adapted(either).seconds_per_row is None
 
 
 # Written for one row. On a batch the first two raise, the others broadcast without a word.
@@ -127,14 +130,6 @@ def test_rows_that_mix_are_refused():
 
     with pytest.raises(WorldModelError, match="own row alone"):
         adapted(mixes)
-
-
-def test_model_that_squeezes_a_batch_of_one_is_still_batched():
-    def squeezes(observations, actions):
-        assert observations.ndim == 2
-        return (observations + actions).squeeze()
-
-    assert adapted(squeezes).seconds_per_row is None
 
 
 @pytest.mark.parametrize(

@@ -240,28 +240,18 @@ def stored(tmp_path, networks):
     return load
 
 
-@pytest.mark.parametrize(
-    ("side", "message"),
-    [
-        ("discont = 0.9", r"its settings have discont, which changes nothing.*Known: action_"),
-        ("obs_key = []", r"obs_key, .* Did you mean 'obs_keys'\?"),
-        ("action_repeat = 4", r"with action_repeat=4, and 'maze' holds an action for 1"),
-        ('action_repeat = "1"', r"with action_repeat='1', and 'maze' holds"),
-        (
-            "arguments = { hiden = 8 }",
-            r"'hiden': 8\} do not suit .*hidden=3.* unexpected .*hiden",
-        ),
-        ('arguments = "hidden"', r"arguments: need what the constructor takes .* got 'hidden'"),
-    ],
-)
-def test_a_side_file_with_a_class_says_nothing_in_vain(stored, side, message):
-    with pytest.raises(WorldModelError, match=message):
-        stored(f'class = "networks:Network"\n{side}\n', maze())
+OWN = 'class = "networks:Network"\n'
 
 
 @pytest.mark.parametrize(
     ("side", "message"),
     [
+        (f"{OWN}discont = 0.9", r"its settings have discont, which changes nothing.*Known: action"),
+        (f"{OWN}obs_key = []", r"obs_key, .* Did you mean 'obs_keys'\?"),
+        (f"{OWN}action_repeat = 4", r"with action_repeat=4, and 'maze' holds an action for 1"),
+        (f'{OWN}action_repeat = "1"', r"with action_repeat='1', and 'maze' holds"),
+        (f"{OWN}arguments = {{ hiden = 8 }}", r"'hiden': 8\} do not suit .*hidden=3.* unexpected"),
+        (f'{OWN}arguments = "hidden"', r"arguments: need what the constructor takes .* 'hidden'"),
         (
             'class = "networks:Open"\narguments = { self = 1 }',
             r"'self': 1\} do not suit networks:Open\(\*\*options\): multiple values .*'self'",
@@ -271,11 +261,19 @@ def test_a_side_file_with_a_class_says_nothing_in_vain(stored, side, message):
             'class = "networks:Counted"',
             "_extra_state of networks:Counted is no tensor, .*Write --cpg-model=module:factory",
         ),
+        ("class = 3", r'need the path of a class, "package.module:Network", got 3'),
+        ('class = "networks:torch"', r"class = 'networks:torch' is <module 'torch'"),
+        ('class = "builtins:dict"', r"'builtins:dict' is of Python's own modules"),
+        ('class = "pytest:Item"', r"'pytest:Item' is <class .*>, and no class of torch\.nn"),
+        ('clas = "networks:Network"', r"in 'model.toml', where class is missing \(it has clas\)"),
+        ("", r"in 'model.toml', where class is missing \(it is empty\)"),
     ],
 )
-def test_a_network_that_no_file_of_weights_can_make_is_told_why(stored, side, message):
+def test_a_side_file_that_makes_no_network_or_says_something_in_vain_is_told_so(
+    stored, side, message
+):
     with pytest.raises(WorldModelError, match=message):
-        stored(side)
+        stored(side, maze())
 
 
 def test_what_a_side_file_says_of_training_holds_for_a_class_too(stored):
@@ -287,22 +285,6 @@ def test_what_a_side_file_says_of_training_holds_for_a_class_too(stored):
     for order in ('["velocity", "position"]', '["nonsense"]', "7"):
         with pytest.raises(WorldModelError, match=r"observes \['position', 'velocity'\], in that"):
             stored(f'class = "networks:Network"\nobs_keys = {order}\n', keyed)
-
-
-@pytest.mark.parametrize(
-    ("side", "message"),
-    [
-        ("class = 3", r'need the path of a class, "package.module:Network", got 3'),
-        ('class = "networks:torch"', r"class = 'networks:torch' is <module 'torch'"),
-        ('class = "builtins:dict"', r"'builtins:dict' is of Python's own modules"),
-        ('class = "pytest:Item"', r"'pytest:Item' is <class .*>, and no class of torch\.nn"),
-        ('clas = "networks:Network"', r"in 'model.toml', where class is missing \(it has clas\)"),
-        ("", r"in 'model.toml', where class is missing \(it is empty\)"),
-    ],
-)
-def test_a_side_file_without_a_class_to_make_is_told_what_to_write(stored, side, message):
-    with pytest.raises(WorldModelError, match=message):
-        stored(side)
 
 
 @pytest.mark.parametrize(
