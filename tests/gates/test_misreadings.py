@@ -99,13 +99,9 @@ class Behind:
         return np.concatenate([latents[:, None], reached[:, :-1]], axis=1)
 
 
-@pytest.mark.parametrize(
-    ("model", "said"), [(Behind(), "leave out the first"), (Late(1), "the action taken in it")]
+CENTRAL = np.concatenate(
+    [np.random.default_rng(0).uniform(-3.2, 3.2, (64, 2)).clip(-3, 3), np.zeros((64, 2))], axis=1
 )
-def test_one_step_too_late_is_named(model, said):
-    found = misreading_in(Puck(), model)
-    assert found.name == "ONE STEP LATE"
-    assert said in found.recommendation
 
 
 def test_normalised_observations_are_known_by_the_training_data():
@@ -131,17 +127,6 @@ class Decoding:
 
     def decode(self, latents):
         return latents[..., [0, 2, 1, 3]] / 2
-
-
-def test_what_is_decoded_is_read_as_well():
-    found = misreading_in(Puck(), Decoding())
-    assert found.name == "COLUMN ORDER"
-    assert "Here `model(o, a)` is what is decoded after one action." in found.recommendation
-
-
-def test_rewards_beside_observations_hide_nothing():
-    changing = OwnReward(CONVENTIONS["the change"].model)
-    assert misreading_in(Puck(), changing).name == "RETURNS THE CHANGE"
 
 
 def test_a_model_that_raises_for_what_it_does_not_know_is_no_error():
@@ -171,20 +156,6 @@ class Walled(Puck):
         return self.rollout(states, actions[:, None])[:, 0]
 
 
-def test_walls_that_a_model_lacks_make_a_sign_no_scale():
-    places = np.random.default_rng(0).uniform(-3.2, 3.2, (64, 2)).clip(-3, 3)
-    at = np.concatenate([places, np.zeros((64, 2))], axis=1)
-    found = misreading_in(Walled(), lambda o, a: perfect(o, -a), at=at)
-    assert (found.name, "`model(o, -a)`" in found.summary) == ("ACTION SIGN", True)
-
-
-@pytest.mark.parametrize("scale", [0.1, 2.0, -0.5])
-def test_actions_that_are_scaled_are_told_by_the_factor_to_type(scale):
-    found = misreading_in(Puck(), lambda o, a: perfect(o, scale * a))
-    assert found.name == "ACTION SCALE"
-    assert f"model(o, {1 / scale:g} * a)" in found.summary
-
-
 @dataclass(frozen=True)
 class Kicked(Puck):
     """A puck with nine kicks to choose from."""
@@ -192,9 +163,45 @@ class Kicked(Puck):
     actions = FiniteActions(np.array([[x, y] for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)]))
 
 
-def test_one_number_of_an_action_with_the_other_sign_is_told():
-    found = misreading_in(Kicked(), lambda o, a: perfect(o, a * [1, -1]))
-    assert (found.name, "[1, -1] * a" in found.summary) == ("ACTION SIGN", True)
+READ = {
+    "a rollout that begins with the present": (Puck(), Behind(), "ONE STEP LATE", "out the first"),
+    "the action after": (Puck(), Late(1), "ONE STEP LATE", "the action taken in it"),
+    "decoded in another order": (
+        Puck(),
+        Decoding(),
+        "COLUMN ORDER",
+        "Here `model(o, a)` is what is decoded after one action.",
+    ),
+    "rewards beside": (
+        Puck(),
+        OwnReward(CONVENTIONS["the change"].model),
+        "RETURNS THE CHANGE",
+        "",
+    ),
+    "one sign of two": (Kicked(), lambda o, a: perfect(o, a * [1, -1]), "ACTION SIGN", "[1, -1] *"),
+    **{
+        f"actions times {scale}": (
+            Puck(),
+            lambda o, a, scale=scale: perfect(o, scale * a),
+            "ACTION SCALE",
+            f"model(o, {1 / scale:g} * a)",
+        )
+        for scale in (0.1, 2.0, -0.5)
+    },
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_misreading_is_named_whatever_the_model_is_like(name):
+    task, model, kind, said = READ[name]
+    found = misreading_in(task, model)
+    assert found.name == kind
+    assert said in f"{found.summary} {found.recommendation}"
+
+
+def test_walls_that_a_model_lacks_make_a_sign_no_scale():
+    found = misreading_in(Walled(), lambda o, a: perfect(o, -a), at=CENTRAL)
+    assert (found.name, "`model(o, -a)`" in found.summary) == ("ACTION SIGN", True)
 
 
 @pytest.mark.parametrize("seed", range(4))

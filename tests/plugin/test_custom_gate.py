@@ -88,19 +88,55 @@ def written_out(repository):
     return run
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (", limt=1", "the marker has no argument 'limt'. Did you mean 'limit'?"),
-        (', max_verdict="UNCLER"', "no verdict named 'UNCLER'. Did you mean 'UNCLEAR'?"),
-        (", confidence=2", "confidence: need a number between 0 and 1"),
-        (', model="nothing"', "no world model named 'nothing'"),
-    ],
-)
-def test_a_mistake_in_its_marker_is_said_at_collection(custom, more, message):
-    result = custom("--collect-only", more=more)
-    result.assert_outcomes(errors=1)
-    assert message in flat(result)
+BARE = """
+import numpy
+import pytest
+
+{marks}
+def test_bare({fixture}): pass
+"""
+NAN = """
+
+@pytest.fixture
+def learned_dynamics(): return lambda seen, actions: numpy.nan * seen
+"""
+MARK = '@pytest.mark.one_step_error(task="maze", limit=1)'
+# What is said of a module, where everything but its mistake is right.
+MISTAKEN = {
+    "the marker has no argument 'limt'. Did you mean 'limit'?": {"more": ", limt=1"},
+    "no verdict named 'UNCLER'. Did you mean 'UNCLEAR'?": {"more": ', max_verdict="UNCLER"'},
+    "confidence: need a number between 0 and 1": {"more": ", confidence=2"},
+    "no world model named 'nothing'": {"more": ', model="nothing"'},
+    "this test is marked cpg and one_step_error, and a test is one gate": {
+        "marks": f'@pytest.mark.cpg(task="maze")\n{MARK}'
+    },
+    "the fixture cpg measures for tests marked cpg, and this one is marked one_step": {
+        "marks": MARK.replace("limit=1", 'limit=1, model="oracle"'),
+        "fixture": "cpg",
+    },
+    "a gate marked one_step_error makes one measurement. Take the fixt": {
+        "fixture": "benchmark_runner"
+    },
+    'or name a model: @pytest.mark.one_step_error(..., model="mlp")': {},
+    "@pytest.mark.one_step_error(task=..., limit=...) above": {"marks": ""},
+    "the one-step error of the model is nan. Clip its predictions (clip_bounds), or": {
+        "after": NAN
+    },
+}
+
+
+def test_each_mistake_is_told_with_what_to_write_instead(custom):
+    def module(marks=MARK, fixture="one_step_error", after="", more=None):
+        if more is not None:
+            return GATE.format(limit=0.02, more=more)
+        return BARE.format(marks=marks, fixture=fixture) + after
+
+    modules = {f"test_{at}": module(**one) for at, one in enumerate(MISTAKEN.values())}
+    custom.pytester.makepyfile(**modules)
+    result = custom.pytester.runpytest("--continue-on-collection-errors")
+    result.assert_outcomes(errors=len(MISTAKEN))
+    for said in MISTAKEN:
+        assert said in flat(result)
 
 
 def test_it_stands_among_the_markers(custom):
@@ -193,23 +229,6 @@ def test_an_accepted_number_that_was_written_by_hand_is_named_with_its_file(cust
     result = custom("--cpg-drift=fail", limit=0.2)
     assert result.ret not in (0, 5)
     assert "gate 'test_custom.py::test_step': it has no 'found'. It was left as" in flat(result)
-
-
-def test_a_number_that_is_none_is_no_verdict(custom):
-    custom.pytester.makepyfile(
-        test_nan=(
-            "import numpy, pytest\n"
-            '@pytest.mark.one_step_error(task="maze", limit=1)\n'
-            "def test_nan(one_step_error): pass\n"
-            "@pytest.fixture\n"
-            "def learned_dynamics(): return lambda seen, actions: numpy.nan * seen\n"
-        )
-    )
-    result = custom.pytester.runpytest("test_nan.py")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["the one-step error of the model is nan. Clip its predictions (clip_bounds), or"]
-    )
 
 
 MODELS = """
@@ -389,8 +408,12 @@ def test_a_sample_that_is_none_is_told_what_to_return(sampled, was, becomes, sai
         ("Severity.BAD", "Severity.BLIND", "AtMost: labels lacks BAD. Write a label for each"),
         ('number="one-step error"', "number=7", "AtMost: number is 7. Write its name."),
         ("    error=error,", "", "AtMost: write sample=, or questions= and error=."),
+        *(
+            (f"    {member}=", f"    # {member}=", f"required keyword-only argument: '{member}'")
+            for member in ("marker", "help", "number")
+        ),
     ],
-    ids=["labels", "number", "nothing-to-measure"],
+    ids=["labels", "number", "nothing-to-measure", "no-marker", "no-help", "no-number"],
 )
 def test_what_a_kind_says_wrongly_of_itself_is_told_with_its_line(custom, was, becomes, said):
     changed(custom, was, becomes)
@@ -398,16 +421,6 @@ def test_what_a_kind_says_wrongly_of_itself_is_told_with_its_line(custom, was, b
     assert result.ret != 0
     assert said in flat(result)
     assert "ONE_STEP_ERROR = AtMost(" in flat(result)
-
-
-@pytest.mark.parametrize("member", ["marker", "help", "number"])
-def test_a_kind_without_a_member_of_its_own_names_it_and_the_line(custom, member):
-    changed(custom, f"    {member}=", f"    # {member}=")
-    result = custom()
-    assert result.ret != 0
-    said = flat(result)
-    assert f"missing 1 required keyword-only argument: '{member}'" in said
-    assert "ONE_STEP_ERROR = AtMost(" in said
 
 
 def test_it_is_one_of_holms_family(custom):
@@ -443,60 +456,6 @@ def test_an_option_that_it_does_not_support_is_refused_by_name(custom, option, w
     result.stdout.fnmatch_lines(["*-m 'not one_step_error'*"])
 
 
-def test_a_test_is_one_gate(custom):
-    custom.pytester.makepyfile(
-        test_two=(
-            "import pytest\n"
-            '@pytest.mark.cpg(task="maze")\n'
-            '@pytest.mark.one_step_error(task="maze", limit=1)\n'
-            "def test_two(cpg): pass\n"
-        )
-    )
-    result = custom.pytester.runpytest("test_two.py")
-    result.assert_outcomes(errors=1)
-    assert "this test is marked cpg and one_step_error, and a test is one gate" in flat(result)
-
-
-@pytest.mark.parametrize(
-    ("fixture", "message"),
-    [
-        ("cpg", "the fixture cpg measures for tests marked cpg, and this one is marked one_step"),
-        ("benchmark_runner", "a gate marked one_step_error makes one measurement. Take the fixt"),
-    ],
-)
-def test_a_fixture_of_another_kind_says_which_to_take(custom, fixture, message):
-    custom.pytester.makepyfile(
-        test_other=(
-            "import pytest\n"
-            '@pytest.mark.one_step_error(task="maze", limit=1, model="oracle")\n'
-            f"def test_other({fixture}): pass\n"
-        )
-    )
-    result = custom.pytester.runpytest("test_other.py")
-    result.assert_outcomes(errors=1)
-    assert message in flat(result)
-
-
-def test_a_kind_that_is_none_is_refused(custom):
-    custom.pytester.makeconftest("def pytest_cpg_gates(): return {'mine': object()}")
-    result = custom.pytester.runpytest()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "lacks marker, fixture, help, arguments" in result.stderr.str()
-
-
-def test_its_fixture_without_its_marker_is_told_that_marker(custom):
-    custom.pytester.makepyfile(test_bare="def test_bare(one_step_error): pass")
-    result = custom.pytester.runpytest("test_bare.py")
-    result.stdout.fnmatch_lines(["*@pytest.mark.one_step_error(task=..., limit=...) above*"])
-
-
-def test_a_class_in_place_of_a_kind_says_what_to_write(custom):
-    custom.pytester.makeconftest("class Mine: ...\ndef pytest_cpg_gates(): return {'mine': Mine}")
-    result = custom.pytester.runpytest()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "is the class Mine. Contribute an object of it: Mine()." in result.stderr.str()
-
-
 @pytest.mark.parametrize(
     ("was", "becomes", "said"),
     [
@@ -521,20 +480,6 @@ def test_a_mistake_in_a_kind_fails_its_test_and_not_the_session(written_out, was
     assert "INTERNALERROR" not in result.stdout.str()
 
 
-def test_without_a_model_its_own_marker_is_shown(custom):
-    custom.pytester.makepyfile(
-        test_bare=(
-            "import pytest\n"
-            '@pytest.mark.one_step_error(task="maze", limit=1)\n'
-            "def test_bare(one_step_error): pass\n"
-        )
-    )
-    result = custom.pytester.runpytest("test_bare.py")
-    result.stdout.fnmatch_lines(
-        ['*or name a model: @pytest.mark.one_step_error(..., model="mlp")*']
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -550,20 +495,6 @@ def test_what_a_kind_leaves_out_is_refused_by_name(written_out, options, why):
     said = flat(result)
     assert f"a gate marked missed_steps {why}" in said
     assert "Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    ("member", "said"),
-    [
-        ("entry", "has entry and lacks compare. Give it all of pytest_cpg.gates"),
-        ("replay", "has replay and lacks lost, read_lost."),
-        ("cost", "cost and lacks for"),
-    ],
-)
-def test_half_a_part_is_refused_before_anything_is_run(written_out, member, said):
-    result = written_out(kind=f"{WRITTEN_OUT}\n\nMissedSteps.{member} = print\n")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: the kind of gate 'missed_steps' *{said}*"])
 
 
 _WITH_OPTION = f"""{WRITTEN_OUT}
@@ -590,13 +521,37 @@ def test_a_kind_brings_options_of_its_own(written_out, monkeypatch):
     run().assert_outcomes(passed=1)
 
 
-def test_an_option_that_there_is_cannot_be_brought(written_out):
-    twice = _WITH_OPTION.replace(
-        'Option("share"', 'Option("seed", between(0, 9), 1.0, "N", ""), Option("share"'
-    )
-    result = written_out(kind=twice)
+OTHER_OPTION = _WITH_OPTION.replace(
+    'Option("share"', 'Option("seed", between(0, 9), 1.0, "N", ""), Option("share"'
+)
+HALF = "ERROR: the kind of gate 'missed_steps' "
+
+
+@pytest.mark.parametrize(
+    ("conftest", "said"),
+    [
+        ("def pytest_cpg_gates(): return {'a': object()}", "lacks marker, fixture, help, argument"),
+        (
+            "class Mine: ...\ndef pytest_cpg_gates(): return {'mine': Mine}",
+            "is the class Mine. Contribute an object of it: Mine().",
+        ),
+        (OTHER_OPTION, "has the option --cpg-seed, and there is one of that name."),
+        (
+            f"{WRITTEN_OUT}\n\nMissedSteps.entry = print\n",
+            f"{HALF}has entry and lacks compare. Give it all of pytest_cpg.gates",
+        ),
+        (f"{WRITTEN_OUT}\n\nMissedSteps.replay = print\n", "has replay and lacks lost, read_lost."),
+        (f"{WRITTEN_OUT}\n\nMissedSteps.cost = print\n", "cost and lacks for"),
+    ],
+    ids=["none", "class", "option", "entry", "replay", "cost"],
+)
+def test_a_kind_that_is_none_or_half_of_one_is_refused_before_anything_is_run(
+    repository, conftest, said
+):
+    repository.makeconftest(conftest)
+    result = repository.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*has the option --cpg-seed, and there is one of that name.*"])
+    assert said in flat(result)
 
 
 def test_a_kind_that_comes_too_late_for_its_options_is_told_where_to_stand(repository):

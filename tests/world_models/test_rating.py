@@ -106,30 +106,47 @@ def test_a_score_of_its_own_wins_over_rewards():
     assert bound(Both()).swapped == ("dynamics", "score")
 
 
-def test_a_value_without_a_reward_says_what_to_add():
-    class Lone(Forgetful):
-        def terminal_value(self, latents):
-            return latents[:, 0]
-
-    with pytest.raises(WorldModelError, match=r"Add reward\(latents"):
-        bound(Lone())
+def drawing_elsewhere(self, latents, rngs, remaining, noise=np.random.default_rng(3)):  # noqa: B008
+    return Steering.plan(self, latents, [noise], remaining)
 
 
-@pytest.mark.parametrize("discount", [0, 1.5, "high", float("nan")])
-def test_a_discount_that_is_none_is_refused(discount):
-    model = Rewarding()
-    model.discount = discount
-    with pytest.raises(WorldModelError, match=r"discount .*; give a number above 0"):
-        bound(model)
+def altered(base, **members):
+    """Return a model of a class with these members in place of its own."""
+    return type("Odd", (base,), members)()
 
 
-def test_a_reward_of_another_shape_says_what_it_should_be():
-    class Wide(Forgetful):
-        def reward(self, latents, actions):
-            return latents
-
-    with pytest.raises(WorldModelError, match=r"called as reward\(latents \[..., Z\], actions"):
-        bound(Wide())
+@pytest.mark.parametrize(
+    ("learned", "message"),
+    [
+        (
+            altered(Forgetful, terminal_value=lambda self, latents: latents[:, 0]),
+            r"Add reward\(latents",
+        ),
+        *(
+            (altered(Rewarding, discount=discount), r"discount .*; give a number above 0")
+            for discount in (0, 1.5, "high", float("nan"))
+        ),
+        (
+            altered(Forgetful, reward=lambda self, latents, actions: latents),
+            r"called as reward\(latents \[..., Z\], actions",
+        ),
+        (altered(Steering, plan=drawing_elsewhere), "Draw all noise from rngs"),
+        *(
+            (
+                altered(Scoring, plan=lambda *_, answer=answer: answer),
+                "Rename it, and the gate's planner plans",
+            )
+            for answer in (
+                None,
+                (np.zeros((1, 3)), np.ones(1)),
+                (np.zeros((1, 3, 1)), np.array([0.5])),
+            )
+        ),
+    ],
+)
+def test_what_rates_or_plans_otherwise_than_it_should_is_told_what_to_write(learned, message):
+    with pytest.raises(WorldModelError, match=message):
+        bound(learned)
 
 
 @pytest.mark.parametrize("name", ["learned", "oracle", "'new'"])
@@ -188,27 +205,6 @@ def test_a_planner_of_its_own_may_round_to_float32_and_no_further(space):
         WorldModelError, match=r"plan of .* gave the action \[0\.301\], which is out"
     ):
         own.plan(None, *arguments)
-
-
-def test_a_planner_of_its_own_that_draws_elsewhere_is_refused():
-    class Careless(Steering):
-        noise = np.random.default_rng(3)
-
-        def plan(self, latents, rngs, remaining):
-            return super().plan(latents, [self.noise], remaining)
-
-    with pytest.raises(WorldModelError, match="Draw all noise from rngs"):
-        bound(Careless())
-
-
-@pytest.mark.parametrize(
-    "answer", [None, (np.zeros((1, 3)), np.ones(1)), (np.zeros((1, 3, 1)), np.array([0.5]))]
-)
-def test_a_method_called_plan_that_is_another_says_how_to_keep_it_out(answer):
-    model = Scoring()
-    model.plan = lambda latents, rngs, remaining: answer
-    with pytest.raises(WorldModelError, match="Rename it, and the gate's planner plans"):
-        bound(model)
 
 
 def test_rescored_dynamics_are_true_and_rated_by_the_model():
