@@ -51,16 +51,13 @@ class Measure:
 class Profile:
     """What the figures of a diagnosis are drawn from; empty where there is nothing to draw.
 
-    Attributes
-    ----------
-    ranking, open_loop : tuple [H]
-        At each step ahead, mean Kendall tau of plans cut there, model and truth, and the error of
-        the score along the oracle's plans, as a multiple of how far plans spread by then.
-    bins, trained, planned : tuple [D+1], [D], [D]
-        Edges of distances to the training data, as multiples of the threshold, and the share of
-        training states, and of states visited or imagined, in each bin.
-    predicted, actual : tuple [P]
-        Score of chosen plans at the step where they promise most.
+    - ``ranking``, ``open_loop`` [H]: at each step ahead, mean Kendall tau of plans cut there, model
+      and truth, and the error of the score along the oracle's plans, as a multiple of how far plans
+      spread by then.
+    - ``bins`` [D+1], ``trained``, ``planned`` [D]: edges of distances to the training data, as
+      multiples of the threshold, and the share of training states, and of states visited or
+      imagined, in each bin.
+    - ``predicted``, ``actual`` [P]: score of chosen plans at the step where they promise most.
     """
 
     ranking: tuple[float, ...] = ()

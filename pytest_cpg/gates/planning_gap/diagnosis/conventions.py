@@ -131,21 +131,13 @@ EFFECT = "In `{code}` the effect of actions {{fits}} than in `model(o, a)`"
 class Reading(NamedTuple):
     """Another way to ask a model, or to read its answers, and how well both ways fit.
 
-    Attributes
-    ----------
-    claim : str
-        What fits better than what, with ``{fits}`` for how much better.
-    mended : callable or None
-        Makes the step of a model read this way from what it answers; None where nothing does.
-    as_is, read, nothing : float
-        Errors of the model as it is, read this way, and of an answer that says that nothing
-        happens, on steps that nothing was fitted on.
+    The claim of its convention has a ``{fits}`` for how much better. ``mended`` makes the step of a
+    model read this way from what it answers, None where nothing does. The errors are of the model
+    as it is, read this way, and of an answer that says that nothing happens, on steps that nothing
+    was fitted on.
     """
 
-    name: str
-    claim: str
-    meaning: str
-    advice: str
+    convention: Convention
     mended: Callable[[Step], Step] | None
     as_is: float
     read: float
@@ -161,14 +153,7 @@ class Reading(NamedTuple):
     ) -> Reading:
         """Return a convention with these words, and its three errors."""
         words["code"] = convention.code.format(**words)
-        return cls(
-            name=convention.name,
-            claim=convention.claim.format(**words),
-            meaning=convention.meaning.format(**words),
-            advice=convention.advice.format(**words),
-            mended=mended,
-            **dict(zip(("as_is", "read", "nothing"), errors, strict=True)),
-        )
+        return cls(Convention(*(text.format(**words) for text in convention)), mended, *errors)
 
 
 class Way(NamedTuple):

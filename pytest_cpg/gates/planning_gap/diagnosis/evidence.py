@@ -45,17 +45,11 @@ class Term:
 class OneStep:
     """Errors of one step, in units of what a step changes in each column.
 
-    Attributes
-    ----------
-    error, trained, ratio : Interval or None
-        Of true steps where plans lead, of the transitions of the training data that are nearest to
-        these, and the first per second.
-    term : Term or None
-        What the error consists of, if it has a simple form.
-    right : float
-        Share of the steps in which anything is done and happens that are right.
-    lacks_transitions : bool
-        The other two errors would be known with transitions of the training data.
+    ``error`` is of true steps where plans lead, ``trained`` of the transitions of the training data
+    that are nearest to these, ``ratio`` the first per second. ``term`` is what the error consists
+    of, if it has a simple form, ``right`` the share of the steps in which anything is done and
+    happens that are right. With transitions the other two would be known where it
+    ``lacks_transitions``.
     """
 
     error: Interval | None
@@ -74,35 +68,27 @@ class Evidence:
     oracle arm's, ``K`` random ones), ``H`` horizon, ``J`` windows of `WINDOW` steps in it. Scores
     are infinite past the budget, and where the truth diverges.
 
-    Attributes
-    ----------
-    episodes, lost : array [N], array [E], int
-        Which episode each decision is from, and those that only the oracle solved.
-    resumed : array [N, J, C, H]
-        The score that the model is planned with, of what it predicts from the true state at the
-        beginning of each window on, with a noise of 0. Infinite before it.
-    drawn : array [N, C, H] or None
-        The same of whole plans with the noise that the model draws; None for a deterministic one.
-    actual, rescored : array [N, C, H]
-        The task's score of what is true, and the model's own; None where it plans with the task's.
-    observed : array [N, J, C, H] or None
-        As `resumed`, by the task's score of what the model decodes; None where it decodes nothing
-        or has no other score or reward.
-    afresh : array [N, 2, C, H] or None
-        Of a model with memory, what is true as it encodes each observation without: by its own
-        score, and by the task's of what it decodes. None where `observed` is.
-    is_idle : array [N, C, J] of bool
-        Windows in which a plan does nothing.
-    distances : array [N, 2, J] or None
-        How far chosen plans lead from the training data, as multiples of the threshold.
-    remaining : array [N], int
-        Steps until the budget.
-    memory : "none", "decoded" or "opaque"
-        Whether the model has a memory, and what it holds can be compared with what is observed.
-    coverage : Coverage or str
-        Of the states that planners visit or imagine; a text says why it was not checked.
-    one_step : OneStep or None
-        None where answers cannot be compared with observations.
+    - ``episodes`` [N], ``lost`` [E]: which episode each decision is from, and those that only the
+      oracle solved.
+    - ``resumed`` [N, J, C, H]: the score that the model is planned with, of what it predicts from
+      the true state at the beginning of each window on, with a noise of 0. Infinite before it.
+    - ``drawn`` [N, C, H]: the same of whole plans with the noise that the model draws; None for a
+      deterministic one.
+    - ``actual``, ``rescored`` [N, C, H]: the task's score of what is true, and the model's own;
+      None where it plans with the task's.
+    - ``observed`` [N, J, C, H]: as ``resumed``, by the task's score of what the model decodes; None
+      where it decodes nothing or has no other score or reward.
+    - ``afresh`` [N, 2, C, H]: of a model with memory, what is true as it encodes each observation
+      without: by its own score, and by the task's of what it decodes. None where ``observed`` is.
+    - ``is_idle`` [N, C, J]: windows in which a plan does nothing.
+    - ``distances`` [N, 2, J]: how far chosen plans lead from the training data, as multiples of the
+      threshold; None where that is not known.
+    - ``remaining`` [N]: steps until the budget.
+    - ``memory``: whether the model has one, and what it holds can be compared with what is
+      observed.
+    - ``coverage``: of the states that planners visit or imagine; a text says why it was not
+      checked.
+    - ``one_step``: None where answers cannot be compared with observations.
     """
 
     episodes: IntArray

@@ -6,12 +6,15 @@ rule asks that an interval lies beyond its threshold, not its middle.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray
-from pytest_cpg.gates.planning_gap.cause import Cause
+from pytest_cpg.gates.planning_gap.cause import Cause, Profile
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     CHOSEN,
@@ -57,36 +60,25 @@ MOST_BLIND = 0.1
 class Measures:
     """What is known of a model's decisions; None where there is nothing to measure by.
 
-    Attributes
-    ----------
-    regret : Interval
-        How much worse the plan is that the model likes best, as a share of what a random plan
-        loses: 0 for the best of the candidates, 1 for chance.
-    won : WonBack or None
-        Of the regret where that is shown to be bad, else of what the ranking lacks; None where
-        neither is.
-    window_error, bad_windows : Interval
-        How far off the score is within a window that begins at a true state, as a multiple of what
-        plans change, and the share of windows that are off by more than the limit.
-    other_error, right_places : float
-        The median error of the others; the share of windows of a decision in which three random
-        plans of four are off by less than a tenth of `WINDOW_ERROR`.
-    inside_error, outside_error, inside_ratio : Interval
-        The error of windows of chosen plans within the training data, of those outside of it, and
-        the first per second, where that is shown to be above 0.
-    outside : Interval
-        Share of visited or imagined states that lie outside the training data.
-    response, blind : Interval
-        How far apart random plans lead in the score as predicted, as a multiple of the truth, and
-        the share of decisions where that is below `MOST_BLIND` at every step of a plan.
-    memory_error : Interval
-        As `window_error`, of what a memory decodes where it is not planned with.
-    lost_at : int or None
-        First of the steps from which on plans are not shown to be ranked better than by chance.
-    ranking_by_step, error_by_step : array [H]
-        Means over the episodes, the latter along the oracle's plans; nan where there are none.
-    promised, kept : array [N]
-        What the chosen plans cost; of those chosen for their best step, where they promise most.
+    - ``regret``: how much worse the plan is that the model likes best, as a share of what a random
+      plan loses: 0 for the best of the candidates, 1 for chance.
+    - ``won``: of the regret where that is shown to be bad, else of what the ranking lacks; None
+      where neither is.
+    - ``window_error``, ``bad_windows``: how far off the score is within a window that begins at a
+      true state, as a multiple of what plans change, and the share of windows that are off by more
+      than the limit.
+    - ``other_error``, ``right_places``: the median error of the others; the share of windows of a
+      decision in which three random plans of four are off by less than a tenth of `WINDOW_ERROR`.
+    - ``inside_error``, ``outside_error``, ``inside_ratio``: the error of windows of chosen plans
+      within the training data, of those outside of it, and the first per second, where that is
+      shown to be above 0.
+    - ``outside``: share of visited or imagined states that lie outside the training data.
+    - ``response``, ``blind``: how far apart random plans lead in the score as predicted, as a
+      multiple of the truth, and the share of decisions where that is below `MOST_BLIND` at every
+      step of a plan.
+    - ``memory_error``: as ``window_error``, of what a memory decodes where it is not planned with.
+    - ``lost_at``: first of the steps from which on plans are not shown to be ranked better than by
+      chance.
     """
 
     regret: Interval | None
@@ -105,10 +97,7 @@ class Measures:
     memory_error: Interval | None
     one_step: OneStep | None
     lost_at: int | None
-    ranking_by_step: FloatArray
-    error_by_step: FloatArray
-    promised: FloatArray
-    kept: FloatArray
+    profile: Profile
 
 
 def measures_of(evidence: Evidence) -> Measures:
@@ -130,7 +119,6 @@ def measures_of(evidence: Evidence) -> Measures:
     bad = _marked(sizes > limit, sizes)
     # Half of the plans may be right by chance: two moves may lead equally far from the goal.
     typical = upper_quartile(sizes[:, FIRST_RANDOM:])
-    promised, kept = _promises(evidence)
     coverage, by_task = evidence.coverage, by_the_task(evidence)
     outside = memory_error = None
     if isinstance(coverage, Coverage):
@@ -139,9 +127,6 @@ def measures_of(evidence: Evidence) -> Measures:
     if by_task is not None and evidence.memory != "none":
         of_memory = np.abs(window_errors(by_task))[:, :, 0]
         memory_error = over_episodes(per_episode(of_memory, episodes))
-    with np.errstate(invalid="ignore"):
-        off = np.abs(evidence.expected[:, ORACLE] - evidence.kept[:, ORACLE])
-    off = ratio(np.where(np.isfinite(off), off, np.nan), _spread(evidence.kept))
     return Measures(
         regret=regret,
         ranking=ranking,
@@ -159,10 +144,7 @@ def measures_of(evidence: Evidence) -> Measures:
         memory_error=memory_error,
         one_step=evidence.one_step,
         lost_at=lost_at if lost_at <= len(by_step) else None,
-        ranking_by_step=mean(along, axis=0),
-        error_by_step=median(off, axis=0),
-        promised=promised,
-        kept=kept,
+        profile=_profile_of(evidence, mean(along, axis=0)),
     )
 
 
@@ -172,6 +154,28 @@ def by_the_task(evidence: Evidence) -> Evidence | None:
         return None
     return replace(
         evidence, resumed=evidence.observed, drawn=None, rescored=None, observed=None, afresh=None
+    )
+
+
+def _profile_of(evidence: Evidence, ranking: FloatArray) -> Profile:
+    with np.errstate(invalid="ignore"):
+        off = np.abs(evidence.expected[:, ORACLE] - evidence.kept[:, ORACLE])
+    off = ratio(np.where(np.isfinite(off), off, np.nan), _spread(evidence.kept))
+    bins: Iterable[Iterable[float]] = ((), (), ())
+    if isinstance(evidence.coverage, Coverage):
+        bins = evidence.coverage.histogram()
+    promised, kept = _promises(evidence)
+    is_known = np.isfinite(promised) & np.isfinite(kept)
+    values = {
+        "ranking": takewhile(math.isfinite, ranking),
+        "open_loop": takewhile(math.isfinite, median(off, axis=0)),
+        **dict(zip(("bins", "trained", "planned"), bins, strict=True)),
+        "predicted": promised[is_known],
+        "actual": kept[is_known],
+    }
+    # Rounded to what a figure shows: hundreds of these are in a report.
+    return Profile(
+        **{name: tuple(float(f"{x:.4g}") for x in part) for name, part in values.items()}
     )
 
 

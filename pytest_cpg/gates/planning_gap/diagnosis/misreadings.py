@@ -62,12 +62,9 @@ _MOST_TIMES = 1000
 class _Choices(NamedTuple):
     """What choices among random plans lose, by what a model predicts as it is and read otherwise.
 
-    Attributes
-    ----------
-    as_is, read : float
-        Of what a random plan loses; None for the latter where nothing makes the step another.
-    mends_score : bool
-        The score of a single step is off as it is, and many times less when read otherwise.
+    Both are shares of a random plan's loss; None for the latter where nothing makes the step
+    another. ``mends_score``: the score of a single step is off as it is, and many times less when
+    read otherwise.
     """
 
     as_is: float
@@ -252,8 +249,9 @@ def _worded(
     times = reading.as_is / reading.read if reading.read else math.inf
     often = f"{times:.0f}" if times < _MOST_TIMES else f"more than {_MOST_TIMES}"
     count = int(steps.moves.sum())
-    claim = reading.claim.format(fits=f"fits {count} true steps {often} times better")
-    sentences = [f"{claim}: {reading.meaning}."]
+    name, _, means, advice, claim = reading.convention
+    claim = claim.format(fits=f"fits {count} true steps {often} times better")
+    sentences = [f"{claim}: {means}."]
     as_is, read = regrets or (0.0, None)
     if read is not None:
         sentences.append(
@@ -262,27 +260,18 @@ def _worded(
         )
         if read > as_is / 2:
             sentences.append("The rest is another fault.")
-    advice = [reading.advice]
     if not model.takes_observations:
-        advice.append("Here `model(o, a)` is what is decoded after one action.")
+        advice = f"{advice} Here `model(o, a)` is what is decoded after one action."
     return Misreading(
-        name=reading.name,
+        name=name,
         summary=" ".join(sentences),
-        recommendation=" ".join(advice),
+        recommendation=advice,
         is_decisive=regrets is not None,
     )
 
 
 class RandomPlans:
-    """Random plans at some decisions, and what they cost in truth.
-
-    Shapes: ``B`` plans of all decisions, ``H`` horizon.
-
-    Attributes
-    ----------
-    rows : array [B], int
-        Which decision each plan is of.
-    """
+    """Random plans [B, H, A] at some decisions, ``rows`` [B] of these, and what they truly cost."""
 
     def __init__(self, design: Design, decisions: Decisions) -> None:
         self._objective = objective_of(design.planner)

@@ -13,29 +13,13 @@ from itertools import chain, permutations, product
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.gates.planning_gap.diagnosis import conventions
 from pytest_cpg.gates.planning_gap.diagnosis.conventions import (
-    ACTION_ORDER,
-    ACTION_SCALE,
-    ACTION_SIGN,
-    CHANGE,
-    EFFECT,
-    LATE_ACTION,
-    LATE_ROLLOUT,
-    LONG_STEP,
     NORMALISED,
-    ORDER,
-    ORDER_OF_BOTH,
-    RATE,
-    SCALE,
-    SCALE_OF_BOTH,
-    SCALED_CHANGE,
-    SHORT_STEP,
     Convention,
     Reading,
     Way,
     indices,
-    orders_of,
-    scales_of,
     vector,
 )
 from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
@@ -76,7 +60,7 @@ class Readings:
         takes = self._asked.takes_observations
         yield [*(self._of_change() if takes else ()), self._of_order(), *self._of_time()]
         yield chain(self._of_all_actions(), self._of_linear(signs_only=True))
-        yield [*self._of_scale(), *([self._of_scaled_change()] if takes else ())]
+        yield chain(self._of_line(), self._of_line(is_change=True) if takes else ())
         yield self._of_linear(signs_only=False)
         if takes:
             yield self._of_columns()
@@ -102,15 +86,9 @@ class Readings:
 
     def _of_change(self) -> Iterator[Reading]:
         period = self._steps.period
-        yield self._tried(CHANGE, lambda model: lambda o, a: o + model(o, a))
-        yield self._tried(RATE, lambda model: lambda o, a: o + period * model(o, a), period=period)
-
-    def _of_scaled_change(self) -> Reading:
-        scale, offset = self._line(self._steps.after - self._steps.begun)
-        return self._tried(
-            SCALED_CHANGE,
-            lambda model: lambda o, a: o + scale * model(o, a) + offset,
-            scale=vector(scale),
+        yield self._tried(conventions.CHANGE, lambda model: lambda o, a: o + model(o, a))
+        yield self._tried(
+            conventions.RATE, lambda model: lambda o, a: o + period * model(o, a), period=period
         )
 
     def _of_order(self) -> Reading:
@@ -119,31 +97,35 @@ class Readings:
         off = np.abs(answers[rows][..., None, :] - steps.after[rows][..., :, None])
         order = _assigned(np.median(off.reshape(-1, *off.shape[2:]), axis=0) / unit[:, None])
         return self._tried(
-            ORDER, lambda model: lambda o, a: model(o, a)[..., order], order=indices(order)
+            conventions.ORDER,
+            lambda model: lambda o, a: model(o, a)[..., order],
+            order=indices(order),
         )
 
-    def _of_scale(self) -> Iterator[Reading]:
-        scale, offset = self._line(self._steps.after)
-        # What is off by a constant alone is biased.
-        if (np.abs(scale - 1)[np.isfinite(self._steps.change)] <= _SCALED).all():
-            return
-        yield self._tried(
-            SCALE, lambda model: lambda o, a: scale * model(o, a) + offset, scale=vector(scale)
-        )
-
-    def _line(self, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return scale and offset [O] by least squares of each column of answers [N, J, O]."""
-        rows, size = self._steps.fitted, self.answers.shape[-1]
+    def _of_line(self, *, is_change: bool = False) -> Iterator[Reading]:
+        """Yield scale and offset by least squares of each column, of answers or of changes."""
+        steps, rows, size = self._steps, self._steps.fitted, self.answers.shape[-1]
+        wanted = steps.after - steps.begun if is_change else steps.after
         x, y = self.answers[rows].reshape(-1, size), wanted[rows].reshape(-1, size)
         rows_known = np.isfinite(x).all(axis=1)
-        if not rows_known.any():
-            return np.ones(size), np.zeros(size)
-        x, y = x[rows_known], y[rows_known]
-        from_mean = x - x.mean(axis=0)
-        power = (from_mean**2).sum(axis=0)
-        scale = np.ones(size)
-        np.divide((from_mean * (y - y.mean(axis=0))).sum(axis=0), power, out=scale, where=power > 0)
-        return scale, y.mean(axis=0) - scale * x.mean(axis=0)
+        scale, offset = np.ones(size), np.zeros(size)
+        if rows_known.any():
+            x, y = x[rows_known], y[rows_known]
+            from_mean = x - x.mean(axis=0)
+            power, moved = (
+                (from_mean**2).sum(axis=0),
+                (from_mean * (y - y.mean(axis=0))).sum(axis=0),
+            )
+            np.divide(moved, power, out=scale, where=power > 0)
+            offset = y.mean(axis=0) - scale * x.mean(axis=0)
+        # What is off by a constant alone is biased.
+        if not is_change and (np.abs(scale - 1)[np.isfinite(steps.change)] <= _SCALED).all():
+            return
+        yield self._tried(
+            conventions.SCALED_CHANGE if is_change else conventions.SCALE,
+            lambda model: lambda o, a: is_change * o + scale * model(o, a) + offset,
+            scale=vector(scale),
+        )
 
     def _of_time(self) -> Iterator[Reading]:
         steps, rows = self._steps, np.arange(len(self._steps.observations))
@@ -151,15 +133,21 @@ class Readings:
         once = self._asked.answers(rows, first)[:, 0]
         then = self._asked.answers(rows, steps.pair)[:, 1]
         after = steps.held[:, 0]
-        yield self._in_time(LATE_ROLLOUT, (once, after), (then, after))
+        yield self._in_time(conventions.LATE_ROLLOUT, (once, after), (then, after))
         # Where no action does nothing, what a late model does first is not known.
         if not steps.idle.any():
-            yield self._in_time(LATE_ACTION, (then, steps.second), (then, steps.delayed))
+            yield self._in_time(
+                conventions.LATE_ACTION, (then, steps.second), (then, steps.delayed)
+            )
         for held in range(2, count + 1):
-            yield self._in_time(LONG_STEP, (once, after), (once, steps.held[:, held - 1]), held)
+            yield self._in_time(
+                conventions.LONG_STEP, (once, after), (once, steps.held[:, held - 1]), held
+            )
         repeated = self._asked.answers(rows, np.repeat(first, count, axis=1))
         for calls in range(2, count + 1):
-            yield self._in_time(SHORT_STEP, (once, after), (repeated[:, calls - 1], after), calls)
+            yield self._in_time(
+                conventions.SHORT_STEP, (once, after), (repeated[:, calls - 1], after), calls
+            )
 
     def _in_time(
         self,
@@ -195,7 +183,9 @@ class Readings:
         begun, true = np.broadcast_to(steps.begun, read.shape), centred(steps.after)[rows]
         effects = (centred(values)[rows] for values in (self.answers, read, begun))
         errors = [error(values, true, steps.effect) for values in effects]
-        yield Reading.of(convention._replace(claim=EFFECT), errors, mended, actions=actions)
+        yield Reading.of(
+            convention._replace(claim=conventions.EFFECT), errors, mended, actions=actions
+        )
 
     def _of_all_actions(self) -> Iterator[Reading]:
         """Yield readings with those of a few actions that do what another one should."""
@@ -227,7 +217,9 @@ class Readings:
                     convention, code = _as_code(np.array(signs), np.array(columns))
                     yield from self._asking(convention, code, instead)
                     return
-        yield from self._asking(ACTION_ORDER, f"actions[{indices(order)}[number of a]]", instead)
+        yield from self._asking(
+            conventions.ACTION_ORDER, f"actions[{indices(order)}[number of a]]", instead
+        )
 
     def _of_linear(self, *, signs_only: bool) -> Iterator[Reading]:
         """Yield readings with the numbers of actions in another order and then scaled."""
@@ -279,17 +271,17 @@ class Readings:
     def _of_columns(self) -> Iterator[Reading]:
         size = self._steps.observations.shape[1]
         same = Way(np.arange(size), np.ones(size))
-        way = self._best(same, orders_of(size))
+        way = self._best(same, conventions.orders_of(size))
         if (way.order != same.order).any():
             words = {"order": indices(way.order), "back": indices(np.argsort(way.order))}
-            yield self._tried(ORDER_OF_BOTH, way.mended, **words)
+            yield self._tried(conventions.ORDER_OF_BOTH, way.mended, **words)
         way = same
         for _ in range(size):
-            now, way = way, self._best(way, scales_of(way))
+            now, way = way, self._best(way, conventions.scales_of(way))
             if way is now:
                 break
         if way is not same:
-            yield self._tried(SCALE_OF_BOTH, way.mended, scale=vector(way.scale))
+            yield self._tried(conventions.SCALE_OF_BOTH, way.mended, scale=vector(way.scale))
 
     def _best(self, now: Way, ways: Iterator[Way]) -> Way:
         """Return the way that fits a few steps best, or the present one where none is better."""
@@ -317,13 +309,10 @@ class Readings:
 
         inner = Readings(steps, self._asked._replace(answers=answers))
         (off,) = steps.errors(self.answers)
-        for read in (*inner._of_scale(), inner._of_scaled_change()):
+        for read in chain(inner._of_line(), inner._of_line(is_change=True)):
+            better = read.convention.claim.rpartition(" than ")[0].replace("model(o, a)", code)
             yield read._replace(
-                name=NORMALISED.name,
-                claim=f"{read.claim.rpartition(' than ')[0].replace('model(o, a)', code)} than "
-                f"`model(o, a)`",
-                meaning=NORMALISED.meaning,
-                advice=NORMALISED.advice,
+                convention=NORMALISED._replace(claim=f"{better} than `model(o, a)`"),
                 mended=_behind(normalised, read.mended),
                 as_is=off,
             )
@@ -365,10 +354,10 @@ def _as_code(scale: FloatArray, order: IntArray) -> tuple[Convention, str]:
     is_ordered = bool((order != np.arange(len(order))).any())
     what = f"a[:, {indices(order)}]" if is_ordered else "a"
     if (scale == 1).all():
-        return ACTION_ORDER, what
+        return conventions.ACTION_ORDER, what
     if (scale == -1).all():
-        return ACTION_SIGN, f"-{what}"
+        return conventions.ACTION_SIGN, f"-{what}"
     if (np.abs(scale) == 1).all():
-        return ACTION_SIGN, f"{vector(scale)} * {what}"
+        return conventions.ACTION_SIGN, f"{vector(scale)} * {what}"
     factor = f"{scale[0]:g}" if (scale == scale[0]).all() else vector(scale)
-    return ACTION_SCALE, f"{factor} * {what}"
+    return conventions.ACTION_SCALE, f"{factor} * {what}"

@@ -42,25 +42,16 @@ class TrueSteps:
 
     Shapes: ``N`` states, ``J`` actions tried in each, ``K`` steps, ``O``, ``A``.
 
-    Attributes
-    ----------
-    observations, actions, after : array [N, O], [N, J, A], [N, J, O]
-        All actions of a small set, in its order, or random ones, and what each leads to.
-    pair : array [N, 2, A]
-        Two random actions, others in each state: of one pair for all, some other reading fits by
-        chance.
-    held : array [N, K, O]
-        Where the first of them leads, held for 1 to ``K`` steps.
-    second, delayed : array [N, O]
-        Where the first leads and the second then; where the idle action leads and the first then.
-    idle, reach : array [A]
-        The idle action, and half of the range of each number in one.
-    is_complete : bool
-        Whether ``actions`` are all that there are.
-    period : float
-        Seconds of a step.
-    mean, deviation : array [O]
-        Of the training data's observations, where they are known, or of these.
+    - ``observations`` [N, O], ``actions`` [N, J, A], ``after`` [N, J, O]: all actions of a small
+      set, in its order, which ``is_complete`` says, or random ones, and what each leads to.
+    - ``pair`` [N, 2, A]: two random actions, others in each state: of one pair for all, some other
+      reading fits by chance.
+    - ``held`` [N, K, O]: where the first of them leads, held for 1 to ``K`` steps.
+    - ``second``, ``delayed`` [N, O]: where the first leads and the second then; where the idle
+      action leads and the first then.
+    - ``idle``, ``reach`` [A]: the idle action, and half of the range of each number in one.
+    - ``period``: seconds of a step.
+    - ``mean``, ``deviation`` [O]: of the training data's observations, or of these if not known.
     """
 
     observations: FloatArray
@@ -79,7 +70,7 @@ class TrueSteps:
 
     @property
     def fitted(self) -> IntArray:
-        """States that readings are fitted on; they are checked on the others."""
+        """States that readings are fitted on."""
         return np.arange(0, len(self.observations), 2)
 
     @property

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
-from itertools import takewhile
 
-import numpy as np
-
-from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Profile, advice_on
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, advice_on
 from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     WINDOW,
@@ -141,7 +136,7 @@ def diagnosis_of(
         _told(causes, (words, second), otherwise, advice, beside=beside),
         measures=(*_table(measures, evidence), planner),
         episodes=episodes,
-        profile=_profile(measures, evidence.coverage),
+        profile=measures.profile,
         decisions=len(evidence.episodes),
     )
 
@@ -266,55 +261,26 @@ def _words_of_step(one_step: OneStep | None) -> dict[str, str]:
 
 
 def _table(measures: Measures, evidence: Evidence) -> Iterator[Measure]:
-    last, one_step, won = measures.lost_at, measures.one_step, measures.won
-    chance = "never chance" if last is None else f"chance from step {last} on"
+    last, step, won = measures.lost_at, measures.one_step, measures.won
     of_coverage = f"of states outside the data; bad above {LEAST_OUTSIDE:g}"
     if not isinstance(evidence.coverage, Coverage):
         of_coverage = f"not checked: {evidence.coverage}"
+    chance = "never chance" if last is None else f"chance from step {last} on"
     of_window = f"error / change by plans; bad above {WINDOW_ERROR:g}"
-    limit = won.limit if won else WINDOW_ERROR
+    of_places = f"share of places off by more than {won.limit if won else WINDOW_ERROR:g}"
     of_response = f"spread / true spread; blind below {MOST_BLIND:g}"
-    yield Measure.of(
-        "regret", measures.regret, f"of a random plan's loss; bad above {LEAST_REGRET:g}"
-    )
+    of_regret = f"of a random plan's loss; bad above {LEAST_REGRET:g}"
+    yield Measure.of("regret", measures.regret, of_regret)
     yield Measure.of("ranking", measures.ranking, f"Kendall tau; {chance}")
     yield Measure.of(f"{WINDOW} steps", measures.window_error, of_window)
-    if one_step is not None:
-        of_step = "error where plans lead / what a step changes"
-        yield Measure.of("one step", one_step.error, of_step)
-        if not one_step.lacks_transitions:
+    if step is not None:
+        yield Measure.of("one step", step.error, "error where plans lead / what a step changes")
+        if not step.lacks_transitions:
             of_data = "the same, on the training data beside these steps"
-            yield Measure.of("trained", one_step.trained, of_data)
-    of_places = f"share of places off by more than {limit:g}"
+            yield Measure.of("trained", step.trained, of_data)
     yield Measure.of("bad places", measures.bad_windows, of_places)
     yield Measure.of("response", measures.response, of_response)
     yield Measure.of("coverage", measures.outside, of_coverage)
     for name, text in _PARTS.items():
         if name != "noise" or evidence.drawn is not None:
             yield Measure.of(name, won.shares[name] if won else None, text)
-
-
-def _profile(measures: Measures, coverage: Coverage | str) -> Profile:
-    bins: Iterable[Iterable[float]] = ((), (), ())
-    if isinstance(coverage, Coverage):
-        bins = coverage.histogram()
-    edges, trained, planned = map(_short, bins)
-    is_known = np.isfinite(measures.promised) & np.isfinite(measures.kept)
-    return Profile(
-        ranking=_until_unknown(measures.ranking_by_step),
-        open_loop=_until_unknown(measures.error_by_step),
-        bins=edges,
-        trained=trained,
-        planned=planned,
-        predicted=_short(measures.promised[is_known]),
-        actual=_short(measures.kept[is_known]),
-    )
-
-
-def _until_unknown(values: FloatArray) -> tuple[float, ...]:
-    return _short(list(takewhile(math.isfinite, values)))
-
-
-def _short(values: Iterable[float]) -> tuple[float, ...]:
-    """Round to what a figure shows: hundreds of these are in a report."""
-    return tuple(float(f"{value:.4g}") for value in values)
