@@ -25,7 +25,6 @@ from pytest_cpg.gates.presets import PRESETS
 from pytest_cpg.stats import Verdict
 
 _AT_FAULT = "The gate is at fault, not the model: with the true dynamics this planner solves"
-_OUTPERFORMS = "a smoother or more optimistic model can do that."
 
 
 def meaning(result: GateResult, accepts: Verdict) -> list[str]:
@@ -55,45 +54,56 @@ def meaning(result: GateResult, accepts: Verdict) -> list[str]:
     elif is_fault:
         return paragraphs
     else:
-        of_returns = result.design.metric == "return" and _meaning_of_returns(result)
-        text = of_returns or _meaning(result)
+        text = _meaning(result)
     return [*paragraphs, text]
 
 
-def _is_within_margin(result: GateResult) -> bool:
-    return result.margin is not None and result.interval.high < result.margin
-
-
 def _meaning(result: GateResult) -> str:
-    oracle, learned = (reached(arm, "success") for arm in (result.oracle, result.learned))
-    verdict, margin = result.verdict, None
-    if result.design.metric == "success":
-        margin = result.margin
+    """Say what the verdict of a gate that sees means."""
+    metric, margin, verdict = result.design.metric, result.margin, result.verdict
+    arms = (result.oracle, result.learned, result.chance)
+    oracle, learned, _ = (reached(arm, metric).removesuffix(" a start") for arm in arms)
+    high, of_success = number(result.interval.high, metric), metric == "success"
+    is_within = margin is not None and result.interval.high < margin
     if verdict is Verdict.MODEL_BOTTLENECK:
+        solves = f"solves {oracle} starts" if of_success else f"earns {oracle} a start"
+        fails = f": the model fails {result.pairs.oracle_only} starts that the true dynamics solve"
         return (
-            f"With the true dynamics this planner solves {oracle} starts, with the learned ones "
-            f"{learned}: the model fails {result.pairs.oracle_only} starts that the true dynamics "
-            f"solve. {_same_in_both(result)} were the same, so the loss is the model's."
+            f"With the true dynamics this planner {solves}, with the learned ones {learned}"
+            f"{fails * of_success}. {_same_in_both(result)} were the same, so the loss is the "
+            f"model's."
         )
-    if verdict is Verdict.PLANNER_BOTTLENECK:
-        if margin is not None:
-            return (
-                f"{_AT_FAULT} {oracle} starts, so that losing all of them would stay within the "
-                f"margin of {margin:g}."
-            )
-        is_as_chance = result.chance_verdict is Verdict.PLANNER_BOTTLENECK
-        return (
-            f"{_AT_FAULT} {oracle} starts, near none by the tolerance of {result.tolerance:g}."
-            f"{' Random actions look the same.' * is_as_chance}"
-        )
-    if verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE:
-        return f"Both arms solve nearly every start (oracle {oracle}, learned {learned})."
     if verdict is Verdict.LEARNED_OUTPERFORMS_ORACLE:
+        better = f"plans better than the true dynamics (oracle {oracle}, learned {learned})"
+        if not of_success:
+            better = f"earns more than the true dynamics ({learned} against {oracle} a start)"
+        return f"The learned model {better}; a smoother or more optimistic model can do that."
+    if verdict is Verdict.PLANNER_BOTTLENECK:
+        lead = f"{_AT_FAULT} {oracle} starts"
+        if margin is not None:
+            within = f"losing all of them would stay within the margin of {margin:g}"
+            return f"{lead}, so that {within}."
+        alike = " Random actions look the same." * (result.chance_verdict is verdict)
+        return f"{lead}, near none by the tolerance of {result.tolerance:g}.{alike}"
+    if verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE:
+        if of_success:
+            return f"Both arms solve nearly every start (oracle {oracle}, learned {learned})."
+        lost = f"less than the margin of {margin:g} is lost"
+        return f"The model earns {learned} a start, the oracle {oracle}: {lost}."
+    if not of_success and is_within:
+        worst = f"{worst_of_chance(result.oracle, result.chance):.4g}"
+        possible = number(possible_return_gap(*arms, level=result.interval.level), "return")
         return (
-            f"The learned model plans better than the true dynamics (oracle {oracle}, learned "
-            f"{learned}); {_OUTPERFORMS}"
+            f"These {result.learned.episodes} starts lose at most {high} in the mean, less than "
+            f"the margin of {margin:g}. Starts that were not run may lose more: if some lose "
+            f"{worst}, as random actions do at worst, the mean loss may be {possible}."
         )
-    if margin is not None and _is_within_margin(result):
+    if not of_success:
+        return (
+            f"These episodes do not show whether the model loses: the oracle earns {oracle} a "
+            f"start, the model {learned}, and a loss of {high} is possible."
+        )
+    if is_within:
         return (
             f"The model loses less than the margin of {margin:g}. But the oracle solves {oracle} "
             f"starts, a rate that may be {result.oracle.interval.low:.2f}: a model that loses all "
@@ -102,54 +112,15 @@ def _meaning(result: GateResult) -> str:
     if margin is not None:
         return (
             f"margin={margin:g} asks for proof that the model loses less than that, and a loss "
-            f"of {number(result.interval.high)} is still possible (oracle {oracle}, learned "
-            f"{learned})."
+            f"of {high} is still possible (oracle {oracle}, learned {learned})."
         )
     if result.gap == 0:
-        return (
-            f"Both arms solve as many starts ({oracle}): too few to say that the model loses "
-            f"nothing."
-        )
+        few = "too few to say that the model loses nothing"
+        return f"Both arms solve as many starts ({oracle}): {few}."
     return (
         f"Chance could explain the difference between {learned} starts solved with the model and "
         f"{oracle} with the true dynamics."
     )
-
-
-def _meaning_of_returns(result: GateResult) -> str:
-    """Return the sentence of a gate on returns; empty where it is that of others."""
-    verdict, margin, high = result.verdict, result.margin, number(result.interval.high, "return")
-    arms = (result.oracle, result.learned, result.chance)
-    oracle, learned, _ = (f"{arm.returns.mean():.4g}" for arm in arms)
-    if verdict is Verdict.MODEL_BOTTLENECK:
-        return (
-            f"With the true dynamics this planner earns {oracle} a start, with the learned ones "
-            f"{learned}. {_same_in_both(result)} were the same, so the loss is the model's."
-        )
-    if verdict is Verdict.INCONCLUSIVE and _is_within_margin(result):
-        possible = possible_return_gap(*arms, level=result.interval.level)
-        return (
-            f"These {result.learned.episodes} starts lose at most {high} in the mean, less than "
-            f"the margin of {margin:g}. Starts that were not run may lose more: if some lose "
-            f"{worst_of_chance(result.oracle, result.chance):.4g}, as random actions do at worst, "
-            f"the mean loss may be {number(possible, 'return')}."
-        )
-    if verdict is Verdict.INCONCLUSIVE:
-        return (
-            f"These episodes do not show whether the model loses: the oracle earns {oracle} a "
-            f"start, the model {learned}, and a loss of {high} is possible."
-        )
-    if verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE:
-        return (
-            f"The model earns {learned} a start, the oracle {oracle}: less than the margin of "
-            f"{margin:g} is lost."
-        )
-    if verdict is Verdict.LEARNED_OUTPERFORMS_ORACLE:
-        return (
-            f"The learned model earns more than the true dynamics ({learned} against {oracle} a "
-            f"start); {_OUTPERFORMS}"
-        )
-    return ""
 
 
 def _same_in_both(result: GateResult) -> str:
