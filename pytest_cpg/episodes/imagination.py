@@ -106,26 +106,22 @@ class Imagination:
     @property
     def policy_plans(self) -> Callable[..., FloatArray] | None:
         """See `Actor`; a plan of the policy counts as imagined up to its last action."""
-        method = self._model.policy_plans
-        if method is None:
-            return None
-
-        def ask(latents: FloatArray, noise: FloatArray) -> FloatArray:
-            self.steps += noise.shape[0] * (noise.shape[1] - 1)
-            return self._ask(method, "policy", latents, noise)
-
-        return ask
+        return self._counted(self._model.policy_plans, "policy", last=1)
 
     @property
     def plan_gradient(self) -> Callable[..., FloatArray] | None:
         """See `PlanningModel`; a plan that is differentiated counts as imagined once."""
-        method = self._model.plan_gradient
+        return self._counted(self._model.plan_gradient, "plan_gradient")
+
+    def _counted(
+        self, method: Callable[..., FloatArray] | None, what: str, *, last: int = 0
+    ) -> Callable[..., FloatArray] | None:
         if method is None:
             return None
 
-        def ask(latents: FloatArray, actions: FloatArray, weights: FloatArray) -> FloatArray:
-            self.steps += actions.shape[0] * actions.shape[1]
-            return self._ask(method, "plan_gradient", latents, actions, weights)
+        def ask(latents: FloatArray, plans: FloatArray, *more: FloatArray) -> FloatArray:
+            self.steps += plans.shape[0] * (plans.shape[1] - last)
+            return self._ask(method, what, latents, plans, *more)
 
         return ask
 

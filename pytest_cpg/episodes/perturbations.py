@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import KW_ONLY, dataclass, fields
-from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeAlias
+
+from pytest_cpg.contracts.lookup import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,8 @@ class DropActions:
     and ``probability`` it happens once in an episode, after a number of steps that is drawn from 1
     to a tenth of the budget: early enough for most episodes not to be over.
 
-    Attributes
-    ----------
-    count : int
-        Actions that are lost, from 0 to 1 000 000.
-    at, every : int, optional
-        Steps taken before, or between one loss and the next.
-    probability : float, optional
-        That a loss begins after a step, in (0, 1].
+    ``count`` actions are lost, from 0 to 1 000 000; ``at`` and ``every`` are steps taken before, or
+    between one loss and the next, ``probability`` that of a loss to begin after a step, in (0, 1].
     """
 
     count: int
@@ -96,12 +91,8 @@ class ActionNoise(_Noise):
     """Normal noise on every executed action.
 
     What leaves the range of the actions is clipped. In a finite set the nearest action is taken,
-    with each number in units of its range, so that small noise often has no effect.
-
-    Attributes
-    ----------
-    deviation : float
-        Standard deviation, as a share of each number's range; above 0.
+    with each number in units of its range, so that small noise often has no effect. The standard
+    deviation is a share of each number's range, above 0.
     """
 
     kind: ClassVar[str] = "action-noise"
@@ -112,12 +103,8 @@ class ObservationNoise(_Noise):
     """Normal noise on what every plan begins from; the world itself is where it is.
 
     It is added to the columns of the simulator's state that the task calls ``measured``, so that
-    oracle and learned model are deceived alike.
-
-    Attributes
-    ----------
-    deviation : float
-        Standard deviation, in the units of the state; above 0.
+    oracle and learned model are deceived alike. The standard deviation is in the units of the
+    state, above 0.
     """
 
     kind: ClassVar[str] = "observation-noise"
@@ -159,16 +146,19 @@ _MOMENTS = ("at", "every", "probability")
 _SCALES = ("mass", "friction", "gravity")
 # Longer than any episode; what is delayed waits in memory.
 _MOST_STEPS, _MOST_DELAY = 1_000_000, 10_000
-# Every name without its number, and with one.
-_EXAMPLES = {
-    "drop-next": "drop-next-5",
-    "delay": "delay-2",
-    "action-noise": "action-noise-0.1",
-    "observation-noise": "observation-noise-0.05",
-    "mass": "mass-1.2",
-    "friction": "friction-0.5",
-    "gravity": "gravity-0.9",
-}
+_EXAMPLES = (
+    "drop-next-5",
+    "drop-next-5-at-20",
+    "drop-next-5-every-40",
+    "delay-2",
+    "action-noise-0.1",
+    "observation-noise-0.05",
+    "mass-1.2",
+    "friction-0.5",
+    "gravity-0.9",
+)
+_KINDS = ("drop-next", "delay", "action-noise", "observation-noise", *_SCALES)
+_WRITE = f"Write one such as {', '.join(map(repr, _EXAMPLES))}."
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _NAMED = re.compile(rf"([a-z-]+)-({_NUMBER})")
 _DROPPED = re.compile(rf"(drop-next)-({_NUMBER})(?:-({'|'.join(_MOMENTS)})-({_NUMBER}))?")
@@ -189,7 +179,7 @@ def parse_perturbation(value: Any) -> Perturbation | None:
     if value == "none":
         return None
     if not isinstance(value, str):
-        raise ValueError(f"need a perturbation or its name, got {value!r}. {_known()}")
+        raise ValueError(f"need a perturbation or its name, got {value!r}. {_WRITE}")
     dropped = _DROPPED.fullmatch(value)
     if dropped:
         _, number, moment, when = dropped.groups()
@@ -197,8 +187,10 @@ def parse_perturbation(value: Any) -> Perturbation | None:
     parts: list[tuple[str, str]] = []
     for part in value.split(","):
         match = _NAMED.fullmatch(part) or _DROPPED.fullmatch(part)
-        if match is None or match[1] not in _EXAMPLES:
-            raise ValueError(_unknown(part))
+        if match is None or match[1] not in _KINDS:
+            close = nearest(part, _EXAMPLES)
+            fix = f"Did you mean {close!r}?" if close else _WRITE
+            raise ValueError(f"no perturbation is named {part!r}. {fix}")
         parts.append((match[1], match[2]))
     kind, number = parts[0]
     if kind in _SCALES or len(parts) > 1:
@@ -216,31 +208,6 @@ def parse_perturbation(value: Any) -> Perturbation | None:
 def _figure(text: str) -> Any:
     """Return a number: a whole one where it is written so."""
     return int(text) if text.isdecimal() else float(text)
-
-
-def _unknown(name: str) -> str:
-    """Say what to type instead of a name that is none."""
-    stem = re.sub(rf"-?{_NUMBER}.*", "", name)
-    # "DropActions(" is 0.6 near to "friction".
-    close = get_close_matches(stem, _EXAMPLES, n=1, cutoff=0.61)
-    if not close:
-        return f"no perturbation is named {name!r}. {_known()}"
-    meant = re.sub(rf"(?<=\d-)[a-z]+(?=-{_NUMBER}$)", _moment, close[0] + name[len(stem) :])
-    try:
-        is_one = meant != name and parse_perturbation(meant) is not None
-    except ValueError:
-        is_one = False
-    # What is wrong may also be the number.
-    meant = meant if is_one else _EXAMPLES[close[0]]
-    return f"no perturbation is named {name!r}. Did you mean {meant!r}?"
-
-
-def _moment(wrong: re.Match[str]) -> str:
-    return get_close_matches(wrong[0], _MOMENTS, n=1, cutoff=0.0)[0]
-
-
-def _known() -> str:
-    return f"Write one such as {', '.join(map(repr, _EXAMPLES.values()))}."
 
 
 def _short(value: float) -> str:
