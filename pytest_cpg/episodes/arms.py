@@ -14,8 +14,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.episodes.arm import Arm, spot_check
-from pytest_cpg.episodes.arm_cache import ArmCache
-from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key, digest_of
+from pytest_cpg.episodes.arm_cache import ArmCache, UnkeyedError, arm_key, digest_of
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import answers_digest, probe_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
-    from pytest_cpg.episodes.traces import Replay
+    from pytest_cpg.episodes.replay import Replay
     from pytest_cpg.gates.drift import Drift
     from pytest_cpg.gates.finding import Compared, Finding
     from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict, Measuring, Run

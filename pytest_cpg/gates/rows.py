@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
-from pytest_cpg.episodes.arm_key import digest_of, model_key
+from pytest_cpg.episodes.arm_cache import digest_of, model_key
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.probe import probe_of
 from pytest_cpg.episodes.spread_run import OTHER_ANSWER

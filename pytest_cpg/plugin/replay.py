@@ -20,7 +20,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.episodes.traces import Replay
+from pytest_cpg.episodes.replay import Replay
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.kind import Lost, Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.episodes.traces import EpisodeTrace, Replay
+from pytest_cpg.episodes.replay import EpisodeTrace, Replay
 from pytest_cpg.gates.notation import for_log
 from pytest_cpg.render.line import wrapped
 

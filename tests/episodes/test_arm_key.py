@@ -15,7 +15,7 @@ from runs import Sure
 import pytest_cpg
 from pytest_cpg.contracts import BoxActions, FiniteActions
 from pytest_cpg.episodes import arm_key as arm_keys
-from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key
+from pytest_cpg.episodes.arm_cache import UnkeyedError, arm_key
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.planners import CEM, Chance, RandomShooting
@@ -199,7 +199,7 @@ def test_what_cannot_be_told_apart_in_a_keyed_component_is_left_to_its_key():
 def test_another_process_finds_the_same_key():
     program = """
 import sys
-from pytest_cpg.episodes.arm_key import arm_key
+from pytest_cpg.episodes.arm_cache import arm_key
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.grids import maze

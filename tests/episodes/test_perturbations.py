@@ -59,7 +59,10 @@ def test_names_are_those_of_the_marker():
         ("delay", "no perturbation is named 'delay'. Did you mean 'delay-2'?"),
         ("delay-x", "no perturbation is named 'delay-x'. Did you mean 'delay-2'?"),
         ("mas-1.2", "no perturbation is named 'mas-1.2'. Did you mean 'mass-1.2'?"),
-        ("mass-1.2,frction-2", "no perturbation is named 'frction-2'. Did you mean 'friction-0.5'?"),
+        (
+            "mass-1.2,frction-2",
+            "no perturbation is named 'frction-2'. Did you mean 'friction-0.5'?",
+        ),
         ("wind", "no perturbation is named 'wind'. Write one such as 'drop-next-5', 'drop-"),
         ("drop-next-5-after-2", "named 'drop-next-5-after-2'. Did you mean 'drop-next-5-at-20'?"),
         ("drop-nxt-5-evry-2", "named 'drop-nxt-5-evry-2'. Did you mean 'drop-next-5-every-40'?"),

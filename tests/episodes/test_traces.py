@@ -6,8 +6,7 @@ from track import Track
 
 from pytest_cpg.contracts import CpgError, Plans, WorldModelError
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.replay import replay
-from pytest_cpg.episodes.traces import EpisodeTrace
+from pytest_cpg.episodes.replay import EpisodeTrace, replay
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.tasks.grids import maze

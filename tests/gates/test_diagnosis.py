@@ -31,8 +31,11 @@ from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.planning_gap.card import cause_of
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Profile
 from pytest_cpg.gates.planning_gap.diagnosis import sample
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import PERCENTILE, read_training_data
-from pytest_cpg.gates.planning_gap.diagnosis.evidence import Headroom
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
+    PERCENTILE,
+    Headroom,
+    read_training_data,
+)
 from pytest_cpg.gates.planning_gap.diagnosis.losses import (
     kendall_taus,
     over_episodes,

@@ -14,7 +14,7 @@ from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.card import cause_of
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import TrainingStates
 from pytest_cpg.gates.planning_gap.diagnosis.misreadings import RandomPlans
 from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
 from pytest_cpg.gates.planning_gap.measure import measure_gap

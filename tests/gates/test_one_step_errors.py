@@ -9,7 +9,7 @@ from faulty_models import Fault, Late, Puck, drifting, everywhere, heavy, named,
 
 from pytest_cpg.gates.planning_gap.cause import Cause
 from pytest_cpg.gates.planning_gap.diagnosis import one_step
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import read_training_data
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import read_training_data
 from pytest_cpg.gates.planning_gap.diagnosis.one_step import Steps, term_of
 from pytest_cpg.stats import Verdict
 from pytest_cpg.world_models import Transitions

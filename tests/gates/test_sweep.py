@@ -15,7 +15,7 @@ from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.replay import replay
 from pytest_cpg.gates.planning_gap.benchmark import rank_on_starts
 from pytest_cpg.gates.planning_gap.measure import measure_gap
-from pytest_cpg.gates.planning_gap.notation import recovery_text
+from pytest_cpg.gates.planning_gap.result import recovery_text
 from pytest_cpg.gates.planning_gap.stopping import Criteria
 from pytest_cpg.gates.planning_gap.sweep import Sweep, sweep_settings
 from pytest_cpg.planners import Chance, RandomShooting

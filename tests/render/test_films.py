@@ -15,7 +15,7 @@ pytest.importorskip("PIL")
 from PIL import Image
 
 from pytest_cpg.contracts import ComponentError, CpgError
-from pytest_cpg.episodes.traces import ArmTraces, EpisodeTrace
+from pytest_cpg.episodes.replay import ArmTraces, EpisodeTrace
 from pytest_cpg.render.films import check_can_render, strip_of, write_film
 from pytest_cpg.tasks import TASKS, pictures
 from pytest_cpg.tasks.grids import maze

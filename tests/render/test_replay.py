@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg.episodes.design import DesignRecord
-from pytest_cpg.episodes.traces import ArmTraces, EpisodeTrace, Replay
+from pytest_cpg.episodes.replay import ArmTraces, EpisodeTrace, Replay
 from pytest_cpg.render.replay import replay_lines
 
 

@@ -402,7 +402,7 @@ def test_a_lost_row_stays_lost_when_actions_are_repeated(task):
 
 
 def test_arms_of_other_repeats_actions_or_thresholds_have_other_keys(task):
-    from pytest_cpg.episodes.arm_key import arm_key
+    from pytest_cpg.episodes.arm_cache import arm_key
     from pytest_cpg.episodes.design import Design
     from pytest_cpg.planners import Chance
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("dm_control")
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.episodes.arm_key import UnkeyedError, arm_key
+from pytest_cpg.episodes.arm_cache import UnkeyedError, arm_key
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks import TASKS, named_task

@@ -22,15 +22,16 @@ from pytest_cpg.gates.planning_gap.figures import (
     trends,
 )
 from pytest_cpg.gates.planning_gap.forecast import settling, surely_failed_drop
-from pytest_cpg.gates.planning_gap.notation import (
+from pytest_cpg.gates.planning_gap.result import (
     WEIGHT_DIGITS,
+    GateResult,
     arm_name,
     ends,
     gap_text,
     reached,
     recovery_text,
+    return_gap,
 )
-from pytest_cpg.gates.planning_gap.result import GateResult, return_gap
 from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason, severity_of
 from pytest_cpg.gates.planning_gap.stopping import gap_interval, level_of_last_look
 from pytest_cpg.stats import Verdict

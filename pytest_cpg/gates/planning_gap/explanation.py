@@ -12,11 +12,12 @@ from pytest_cpg.gates.planning_gap.forecast import (
     resolve_hint,
     sees_alone,
 )
-from pytest_cpg.gates.planning_gap.notation import arm_name, reached
 from pytest_cpg.gates.planning_gap.result import (
     GateResult,
+    arm_name,
     highest_rate_of,
     possible_return_gap,
+    reached,
     shared_returns,
     worst_of_chance,
 )

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.card import Cell, Effect, Figure, Trend
 from pytest_cpg.gates.planning_gap.cause import Cause, Profile
-from pytest_cpg.gates.planning_gap.notation import arm_name, gap_text, reached
-from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.result import GateResult, arm_name, gap_text, reached
 
 # How both arms ended from one start: oracle first.
 _PAIRS: Mapping[tuple[bool, bool], str] = {

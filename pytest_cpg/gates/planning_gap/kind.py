@@ -12,8 +12,7 @@ from pytest_cpg.contracts import Task
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import parse_perturbation
-from pytest_cpg.episodes.replay import replay
-from pytest_cpg.episodes.traces import Replay
+from pytest_cpg.episodes.replay import Replay, replay
 from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import (
     OF_EPISODES,

@@ -12,7 +12,7 @@ from typing import Any
 from pytest_cpg.contracts.codec import BESIDE, decode, encode
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import DesignRecord
-from pytest_cpg.episodes.traces import Replay
+from pytest_cpg.episodes.replay import Replay
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.notation import with_ends

@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.finding import Compared, Finding
-from pytest_cpg.gates.planning_gap.notation import reached
-from pytest_cpg.gates.planning_gap.result import GateResult, highest_rate_of, possible_return_gap
+from pytest_cpg.gates.planning_gap.result import (
+    GateResult,
+    highest_rate_of,
+    possible_return_gap,
+    reached,
+)
 from pytest_cpg.stats import Interval, Verdict
 from pytest_cpg.stats.rankings import cluster_interval, cluster_return_interval
 from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns

@@ -15,12 +15,12 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray
 from pytest_cpg.gates.planning_gap.cause import Cause, Profile
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     CHOSEN,
     FIRST_RANDOM,
     LEARNED,
     ORACLE,
+    Coverage,
     Evidence,
     Headroom,
     Memory,

@@ -23,7 +23,7 @@ from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.cause import Misreading
 from pytest_cpg.gates.planning_gap.diagnosis.conventions import Reading
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import TrainingStates
 from pytest_cpg.gates.planning_gap.diagnosis.losses import LEAST_REGRET
 from pytest_cpg.gates.planning_gap.diagnosis.readings import Readings
 from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (

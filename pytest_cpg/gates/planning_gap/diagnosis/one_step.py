@@ -14,8 +14,7 @@ from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.diagnosis.conventions import vector
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
-from pytest_cpg.gates.planning_gap.diagnosis.evidence import OneStep, Term
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import OneStep, Term, TrainingStates
 from pytest_cpg.gates.planning_gap.diagnosis.losses import (
     LEVEL,
     WINDOW_ERROR,

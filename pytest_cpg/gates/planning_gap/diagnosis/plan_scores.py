@@ -14,14 +14,15 @@ from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage, TrainingStates
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     CHOSEN,
     FIRST_RANDOM,
     LEARNED,
     WINDOW,
+    Coverage,
     Evidence,
     Memory,
+    TrainingStates,
 )
 from pytest_cpg.gates.planning_gap.diagnosis.one_step import one_step_of
 from pytest_cpg.planners.search import objective_of

@@ -22,8 +22,7 @@ from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
 from pytest_cpg.episodes.stage import ArmProgress, Stage
 from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Misreading
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import read_training_data
-from pytest_cpg.gates.planning_gap.diagnosis.evidence import Evidence, Headroom
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import Evidence, Headroom, read_training_data
 from pytest_cpg.gates.planning_gap.diagnosis.misreadings import misread
 from pytest_cpg.gates.planning_gap.diagnosis.plan_scores import evidence_of
 from pytest_cpg.gates.planning_gap.diagnosis.wording import diagnosis_of

@@ -20,7 +20,7 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import TrainingStates
+from pytest_cpg.gates.planning_gap.diagnosis.evidence import TrainingStates
 from pytest_cpg.world_models import BoundModel
 
 # A column that changes less than this in a step, of what it varies by, is not asked for more.

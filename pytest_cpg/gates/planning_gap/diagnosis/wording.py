@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, advice_on
-from pytest_cpg.gates.planning_gap.diagnosis.coverage import Coverage
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     WINDOW,
+    Coverage,
     Evidence,
     Headroom,
     OneStep,
