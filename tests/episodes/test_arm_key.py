@@ -14,7 +14,7 @@ from runs import Sure
 
 import pytest_cpg
 from pytest_cpg.contracts import BoxActions, FiniteActions
-from pytest_cpg.episodes import arm_key as arm_keys
+from pytest_cpg.episodes import arm_cache as arm_keys
 from pytest_cpg.episodes.arm_cache import UnkeyedError, arm_key
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions

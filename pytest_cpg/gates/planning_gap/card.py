@@ -11,7 +11,7 @@ from pytest_cpg.gates import notation
 from pytest_cpg.gates.card import NOW, Card, Note, Row, Severity, Table, numbers_of
 from pytest_cpg.gates.card import Cause as CardCause
 from pytest_cpg.gates.notation import found_drop, number, percentage, with_ends
-from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Misreading
+from pytest_cpg.gates.planning_gap.cause import Diagnosis, Measure, Misreading
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import WINDOW
 from pytest_cpg.gates.planning_gap.explanation import advice, beside_meaning, meaning
 from pytest_cpg.gates.planning_gap.figures import (
@@ -303,20 +303,6 @@ def _sizes_of_gap(result: GateResult) -> Iterator[tuple[str, str]]:
 
 # What every terminal shows; the others stand in the files, and where they are the cause.
 _MAIN = ("regret", "ranking", f"{WINDOW} steps", "coverage")
-_OF_CAUSE = {
-    Cause.ACTION_BLIND: ("response",),
-    Cause.NOISE: ("noise",),
-    Cause.SCORE_HEAD: ("dynamics",),
-    Cause.COVERAGE: ("places",),
-    Cause.DYNAMICS_BIAS: ("places",),
-    Cause.TOO_LITTLE_DATA: ("one step", "trained"),
-    Cause.UNDERFIT: ("one step", "trained"),
-    Cause.ONE_STEP_ERROR: ("places",),
-    Cause.LOCAL_ERROR: ("places",),
-    Cause.EXPLOITATION: ("promises",),
-    Cause.COMPOUNDING_ERROR: ("restarts",),
-    Cause.PLANNER: ("planner",),
-}
 
 
 def cause_of(diagnosis: Diagnosis) -> CardCause:
@@ -326,7 +312,7 @@ def cause_of(diagnosis: Diagnosis) -> CardCause:
     """
     name, misreading = diagnosis.named or "no cause named", diagnosis.misreading
     causes = (diagnosis.cause, diagnosis.second)
-    main = (*_MAIN, *chain.from_iterable(_OF_CAUSE.get(cause, ()) for cause in causes))
+    main = (*_MAIN, *chain.from_iterable(cause.measures for cause in causes))
     parts: list[Diagnosis | Misreading] = [diagnosis]
     if misreading is not None:
         # Both, where it is not shown that the misreading is what decides.

@@ -5,25 +5,136 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from pytest_cpg.stats import Interval
 
 
 class Cause(StrEnum):
-    """Why a gap is there."""
+    """Why a gap is there: what it means and what to do, with numbers of `wording` in braces.
 
-    ACTION_BLIND = "ACTION BLIND"
-    NOISE = "NOISE"
-    SCORE_HEAD = "SCORE HEAD"
-    COVERAGE = "COVERAGE"
-    DYNAMICS_BIAS = "DYNAMICS BIAS"
-    TOO_LITTLE_DATA = "TOO LITTLE DATA"
-    UNDERFIT = "UNDERFIT"
-    ONE_STEP_ERROR = "ONE-STEP ERROR"
-    LOCAL_ERROR = "LOCAL ERROR"
-    COMPOUNDING_ERROR = "COMPOUNDING ERROR"
-    EXPLOITATION = "EXPLOITATION"
-    PLANNER = "PLANNER"
+    A terminal has the lines of its ``measures`` beside the usual ones; a page draws its ``figure``
+    first.
+    """
+
+    meaning: str
+    advice: str
+    measures: tuple[str, ...]
+    figure: str
+
+    def __new__(
+        cls,
+        value: str,
+        meaning: str = "",
+        advice: str = "",
+        measures: tuple[str, ...] = (),
+        figure: str = "ranking",
+    ) -> Self:
+        """Make a cause that is its name, and knows the rest."""
+        cause = str.__new__(cls, value)
+        cause._value_, cause.meaning, cause.advice = value, meaning, advice
+        cause.measures, cause.figure = measures, figure
+        return cause
+
+    ACTION_BLIND = (
+        "ACTION BLIND",
+        "the model hardly answers to actions: its predictions of different plans "
+        "lie {response} as far apart as in truth.",
+        "Check that the action reaches the network (order, units, normalisation) "
+        "and that the training data varies it.",
+        ("response",),
+    )
+    NOISE = (
+        "NOISE",
+        "the noise that the model draws decides: without it {noise} of the loss disappears.",
+        "Plan with the mean (leave noise_size out), or fit the variance better.",
+        ("noise",),
+    )
+    SCORE_HEAD = (
+        "SCORE HEAD",
+        "the score is at fault: {scoring}.",
+        "",
+        ("dynamics",),
+    )
+    COVERAGE = (
+        "COVERAGE",
+        "{outside} of the states visited or imagined lie outside the training data. "
+        "There, predictions {window} steps ahead are off by {outside_error} times the effect of a "
+        "plan; {inside}.",
+        "Train on transitions where the oracle's plans lead as well, or on those of this planner.",
+        ("places",),
+        "coverage",
+    )
+    DYNAMICS_BIAS = (
+        "DYNAMICS BIAS",
+        "{term}: single steps are off by {one_step} of what a step changes, and "
+        "{claim} leaves {left} of that, in states that it was not fitted on.",
+        "Check {look}, in the model and in what made its training data. More "
+        "data or longer training does not mend a wrong constant.",
+        ("places",),
+        "open loop",
+    )
+    TOO_LITTLE_DATA = (
+        "TOO LITTLE DATA",
+        "single steps are off by {one_step} of what a step changes where plans lead, and by "
+        "{trained} on the training data beside them, {times} times less: it was learned by heart.",
+        "Collect more data, first where plans lead. Longer training fits the "
+        "same data more closely, and nothing else.",
+        ("one step", "trained"),
+        "open loop",
+    )
+    UNDERFIT = (
+        "UNDERFIT",
+        "single steps are off by {one_step} of what a step changes where plans lead, "
+        "and by {trained} already on the training data beside them: that was not learned.",
+        "Train longer, until the loss on the training data stops falling; if it has "
+        "stopped, take a larger network. More data helps as far as it brings more steps.",
+        ("one step", "trained"),
+        "open loop",
+    )
+    ONE_STEP_ERROR = (
+        "ONE-STEP ERROR",
+        "predictions {window} steps ahead are off by {window_error} times the "
+        "effect of a plan. With true steps {places} of the loss disappears.",
+        "Compare the one-step loss on held-out data with that on training data. "
+        "Far above it: more data. Both high: longer training, or a larger network. Both low: check "
+        "obstacles, constants, units, the time step and the delay of actions.",
+        ("places",),
+        "open loop",
+    )
+    LOCAL_ERROR = (
+        "LOCAL ERROR",
+        "the model is wrong at {bad_windows} of the places that plans lead through"
+        "{others}. With true steps at the wrong ones {places} of the loss disappears.",
+        "Replay a lost start: its table names the step at which a plan breaks its "
+        "promise. Train on transitions from there.",
+        ("places",),
+        "open loop",
+    )
+    EXPLOITATION = (
+        "EXPLOITATION",
+        "the planner finds what only the model believes: with the truth where most "
+        "is promised {promises} of the loss disappears.",
+        "Penalise disagreement of an ensemble, or train on transitions of the "
+        "plans that were chosen.",
+        ("promises",),
+        "promises",
+    )
+    COMPOUNDING_ERROR = (
+        "COMPOUNDING ERROR",
+        "small errors grow: predictions {window} steps ahead are off by {window_error} times the "
+        "effect of a plan. With the truth every {window} steps {restarts} of the loss disappears.",
+        "Train on rollouts of several steps, or plan {steps}.",
+        ("restarts",),
+        "open loop",
+    )
+    PLANNER = (
+        "PLANNER",
+        "with four times the search the oracle solves {solved} of {tried} starts that "
+        "it had failed: the planner looks at too little.",
+        "Give it more samples, iterations or horizon before the model is judged.",
+        ("planner",),
+    )
     NONE = "NONE"
 
 
@@ -113,29 +224,6 @@ class Diagnosis:
         return misreading is not None and (misreading.is_decisive or self.cause == Cause.NONE)
 
 
-# Numbers in braces are those of `wording`.
-_ADVICE = {
-    Cause.ACTION_BLIND: "Check that the action reaches the network (order, units, normalisation) "
-    "and that the training data varies it.",
-    Cause.NOISE: "Plan with the mean (leave noise_size out), or fit the variance better.",
-    Cause.COVERAGE: "Train on transitions where the oracle's plans lead as well, or on those of "
-    "this planner.",
-    Cause.DYNAMICS_BIAS: "Check {look}, in the model and in what made its training data. More "
-    "data or longer training does not mend a wrong constant.",
-    Cause.TOO_LITTLE_DATA: "Collect more data, first where plans lead. Longer training fits the "
-    "same data more closely, and nothing else.",
-    Cause.UNDERFIT: "Train longer, until the loss on the training data stops falling; if it has "
-    "stopped, take a larger network. More data helps as far as it brings more steps.",
-    Cause.ONE_STEP_ERROR: "Compare the one-step loss on held-out data with that on training data. "
-    "Far above it: more data. Both high: longer training, or a larger network. Both low: check "
-    "obstacles, constants, units, the time step and the delay of actions.",
-    Cause.LOCAL_ERROR: "Replay a lost start: its table names the step at which a plan breaks its "
-    "promise. Train on transitions from there.",
-    Cause.EXPLOITATION: "Penalise disagreement of an ensemble, or train on transitions of the "
-    "plans that were chosen.",
-    Cause.COMPOUNDING_ERROR: "Train on rollouts of several steps, or plan {steps}.",
-    Cause.PLANNER: "Give it more samples, iterations or horizon before the model is judged.",
-}
 _ON_MEMORY = (
     "Check update first: what it is given (the action that led to the observation), and that it "
     "keeps what was remembered. "
@@ -151,7 +239,7 @@ def advice_on(cause: Cause, *, swapped: Sequence[str], has_memory: bool, knows_d
     """Return what to do about a cause; empty for NONE."""
     if cause == Cause.SCORE_HEAD:
         return advice_on_score(swapped)
-    text = _ADVICE.get(cause, "")
+    text = cause.advice
     if cause in (Cause.DYNAMICS_BIAS, Cause.ONE_STEP_ERROR) and has_memory:
         return _ON_MEMORY + text
     return text if knows_data else text + _ON_DATA.get(cause, "")

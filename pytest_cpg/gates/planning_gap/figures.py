@@ -102,25 +102,13 @@ def _cells(result: GateResult) -> Iterator[Cell]:
         yield Cell(episode, f"seed {seed}; {ends}", f"task.reset([{seed}])")
 
 
-# What shows a cause best; for another one it is the ranking of plans.
-_SHOWN_BY = {Cause.COVERAGE: "coverage", Cause.EXPLOITATION: "promises"} | dict.fromkeys(
-    (
-        Cause.COMPOUNDING_ERROR,
-        Cause.DYNAMICS_BIAS,
-        Cause.TOO_LITTLE_DATA,
-        Cause.UNDERFIT,
-        Cause.ONE_STEP_ERROR,
-        Cause.LOCAL_ERROR,
-    ),
-    "open loop",
-)
 # Along the oracle's plans, in spreads of plans: a smaller error shows no cause.
 _LEAST_ERROR = 0.25
 
 
 def profile_figures(profile: Profile, cause: Cause) -> tuple[Figure, ...]:
     """Return what there is to draw of a diagnosis, first what shows its cause."""
-    first = _SHOWN_BY.get(cause, "ranking")
+    first = cause.figure
     # A model may be right where the oracle goes, and wrong where its own plans lead.
     if first == "open loop" and max(profile.open_loop, default=0.0) < _LEAST_ERROR:
         first = "promises"

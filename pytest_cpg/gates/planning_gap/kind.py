@@ -117,11 +117,7 @@ def spec_of(asked: Asked) -> Spec:
     )
     stop: StopMode = "fixed" if metric == "return" else values["stop"]
     episodes = sizes_of(
-        asked,
-        stop=stop,
-        metric=metric,
-        level=asked.shared(values["confidence"]),
-        interval=interval,
+        asked, stop=stop, metric=metric, level=asked.shared(values["confidence"]), interval=interval
     )
     if asked.is_smoke:
         stop, episodes = "fixed", _SMOKE_EPISODES
@@ -321,13 +317,7 @@ class PlanningGap:
         return Lost((episode,), loss)
 
     def replay(
-        self,
-        spec: Spec,
-        model: Any,
-        run: Run,
-        *,
-        episodes: Sequence[int],
-        then: Loss | None = None,
+        self, spec: Spec, model: Any, run: Run, *, episodes: Sequence[int], then: Loss | None = None
     ) -> Replay:
         """Run both arms again on some episodes, and keep all that was planned."""
         design = spec.planned(run.task(spec.task), model)

@@ -24,12 +24,7 @@ from pytest_cpg.episodes.probe import (
 )
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.episodes.starts import Starts
-from pytest_cpg.gates.planning_gap.result import (
-    GateResult,
-    Look,
-    is_too_weak,
-    pairs_of,
-)
+from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak, pairs_of
 from pytest_cpg.gates.planning_gap.stopping import (
     Criteria,
     WeighedArm,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.finding import Compared, Finding
@@ -115,20 +116,13 @@ def judge_recipe(results: Sequence[GateResult]) -> tuple[Verdict, Interval]:
     """
     level, metric = results[0].interval.level, results[0].design.metric
     same_starts = len({result.seed for result in results}) < len(results)
+    bound: Callable[..., Interval] = cluster_interval
+    oracle: list[Any] = [result.oracle.solved for result in results]
+    learned: list[Any] = [result.learned.solved for result in results]
     if metric == "return":
-        interval = cluster_return_interval(
-            [result.oracle.returns[: result.learned.episodes] for result in results],
-            [result.learned.returns for result in results],
-            level=level,
-            same_starts=same_starts,
-        )
-    else:
-        interval = cluster_interval(
-            [result.oracle.solved for result in results],
-            [result.learned.solved for result in results],
-            level=level,
-            same_starts=same_starts,
-        )
+        bound, learned = cluster_return_interval, [result.learned.returns for result in results]
+        oracle = [result.oracle.returns[: result.learned.episodes] for result in results]
+    interval = bound(oracle, learned, level=level, same_starts=same_starts)
     verdicts = {_weighed(result, interval).verdict for result in results}
     return verdicts.pop() if len(verdicts) == 1 else Verdict.INCONCLUSIVE, interval
 
@@ -201,7 +195,5 @@ def _accepted(members: Sequence[Compared]) -> Verdict:
 
 
 def _arms(result: GateResult) -> str:
-    oracle, learned = result.oracle, result.learned
-    if result.design.metric == "return":
-        return f"{learned.returns.mean():.4g} against {oracle.returns.mean():.4g}"
-    return f"{reached(learned, 'success')} against {reached(oracle, 'success')}"
+    arms = (reached(arm, result.design.metric) for arm in (result.learned, result.oracle))
+    return " against ".join(arm.removesuffix(" a start") for arm in arms)

@@ -238,11 +238,7 @@ ALPHA = 0.025
 
 
 def causes_of(
-    measures: Measures,
-    *,
-    scoring_share: Interval | None,
-    memory: Memory,
-    by_task: Measures | None,
+    measures: Measures, *, scoring_share: Interval | None, memory: Memory, by_task: Measures | None
 ) -> tuple[Cause, ...]:
     """Return the cause of a model's gap; two where both have to be mended, none where in doubt.
 

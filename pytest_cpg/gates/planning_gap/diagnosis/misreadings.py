@@ -82,11 +82,7 @@ class _Choices(NamedTuple):
 
 
 def misread(
-    design: Design,
-    learned: BoundModel,
-    decisions: Decisions,
-    *,
-    trained: TrainingStates | str,
+    design: Design, learned: BoundModel, decisions: Decisions, *, trained: TrainingStates | str
 ) -> Misreading | None:
     """Return how the learned model is misread at some of these decisions, if it is.
 

@@ -77,11 +77,7 @@ class Steps(NamedTuple):
 
 
 def one_step_of(
-    design: Design,
-    learned: BoundModel,
-    decisions: Decisions,
-    *,
-    trained: TrainingStates | str,
+    design: Design, learned: BoundModel, decisions: Decisions, *, trained: TrainingStates | str
 ) -> OneStep | None:
     """Return how far the model is off one step after these decisions.
 

@@ -163,9 +163,7 @@ def _evidence(
             Imagination("learned", design.task.actions, bound["learned"]),
         )
         trained = read_training_data(
-            training_data,
-            size=design.task.observation_size,
-            action_size=design.task.actions.size,
+            training_data, size=design.task.observation_size, action_size=design.task.actions.size
         )
         count = len(decisions.rows)
         progress("diagnosis", Stage(0, count, "decisions"))

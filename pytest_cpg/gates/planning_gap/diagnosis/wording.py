@@ -34,34 +34,6 @@ from pytest_cpg.gates.planning_gap.diagnosis.measures import (
 )
 from pytest_cpg.stats import Interval, Verdict
 
-_MEANINGS = {
-    Cause.ACTION_BLIND: "the model hardly answers to actions: its predictions of different plans "
-    "lie {response} as far apart as in truth.",
-    Cause.NOISE: "the noise that the model draws decides: without it {noise} of the loss "
-    "disappears.",
-    Cause.SCORE_HEAD: "the score is at fault: {scoring}.",
-    Cause.COVERAGE: "{outside} of the states visited or imagined lie outside the training data. "
-    "There, predictions {window} steps ahead are off by {outside_error} times the effect of a "
-    "plan; {inside}.",
-    Cause.DYNAMICS_BIAS: "{term}: single steps are off by {one_step} of what a step changes, and "
-    "{claim} leaves {left} of that, in states that it was not fitted on.",
-    Cause.TOO_LITTLE_DATA: "single steps are off by {one_step} of what a step changes where plans "
-    "lead, and by {trained} on the training data beside them, {times} times less: it was learned "
-    "by heart.",
-    Cause.UNDERFIT: "single steps are off by {one_step} of what a step changes where plans lead, "
-    "and by {trained} already on the training data beside them: that was not learned.",
-    Cause.ONE_STEP_ERROR: "predictions {window} steps ahead are off by {window_error} times the "
-    "effect of a plan. With true steps {places} of the loss disappears.",
-    Cause.LOCAL_ERROR: "the model is wrong at {bad_windows} of the places that plans lead through"
-    "{others}. With true steps at the wrong ones {places} of the loss disappears.",
-    Cause.EXPLOITATION: "the planner finds what only the model believes: with the truth where most "
-    "is promised {promises} of the loss disappears.",
-    Cause.COMPOUNDING_ERROR: "small errors grow: predictions {window} steps ahead are off by "
-    "{window_error} times the effect of a plan. With the truth every {window} steps {restarts} of "
-    "the loss disappears.",
-    Cause.PLANNER: "with four times the search the oracle solves {solved} of {tried} starts that "
-    "it had failed: the planner looks at too little.",
-}
 # Of the measures, what is a share of something.
 _SHARES = frozenset(("regret", "bad_windows", "outside", "response", "blind"))
 # What is the truth, by its name in `WonBack`.
@@ -157,7 +129,7 @@ def _told(
 ) -> Diagnosis:
     """Return a diagnosis in words, of which each of two causes has its own."""
     pairs = zip(causes, words, strict=False)
-    texts = [_MEANINGS[cause].format(**part) for cause, part in pairs] or [otherwise]
+    texts = [cause.meaning.format(**part) for cause, part in pairs] or [otherwise]
     if len(causes) > 1:
         if causes[0] == Cause.SCORE_HEAD:
             texts[1] = f"what is left by the task's score: {texts[1]}"
