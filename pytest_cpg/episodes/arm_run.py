@@ -43,23 +43,12 @@ PlanObserver = Callable[[IntArray, Plans], None]
 class ArmRun:
     """An arm in the making: its episodes are run in the order of their indices, some at a time.
 
-    How they are divided into calls of `advance` changes no outcome.
-
-    Parameters
-    ----------
-    design : Design
-        Its number of episodes says nothing here. With ``metric="return"`` an episode goes on after
-        a success until the budget is spent.
-    model : BoundModel
-        What the planner imagines with; it may bring a planner of its own. Real steps are always
-        the task's own.
-    starts : Starts
-        As many as the arm may have.
-    progress : callable, optional
-        Told at first and after each round at which step the slowest episode is.
-    on_step, on_plan : callable, optional
-        Told the episodes [B] and the actions [B, A] of each real step, and the episodes [N] and
-        plans of each round, before any of it is executed.
+    How they are divided into calls of `advance` changes no outcome, and the design's number of
+    episodes says nothing here. With ``metric="return"`` an episode goes on after a success until
+    the budget is spent. The planner imagines with the model, which may bring a planner of its own;
+    real steps are always the task's own. ``progress`` is told at first and after each round at
+    which step the slowest episode is, ``on_step`` the episodes [B] and the actions [B, A] of each
+    real step, ``on_plan`` the episodes [N] and plans of each round, before any of it is executed.
     """
 
     def __init__(

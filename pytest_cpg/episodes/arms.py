@@ -207,12 +207,8 @@ class KeptRun:
     the arm is run as if nothing were stored. Of what is broken off, the first episodes are kept, as
     many as have ended.
 
-    Parameters
-    ----------
-    begin, repeat : callable
-        Give a run of this arm from some starts; the latter in this process, of any of the episodes.
-    uses_stored : bool
-        Take what is stored. Otherwise it is only kept for a session that does.
+    ``begin`` and ``repeat`` give a run of this arm from some starts; the latter in this process, of
+    any of the episodes. Without ``uses_stored`` arms are only kept for a session that does.
     """
 
     def __init__(

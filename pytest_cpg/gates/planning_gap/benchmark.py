@@ -37,14 +37,9 @@ _RESAMPLES = 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelRanking:
-    """World models in the order of what they plan.
+    """World models from best to worst by what they plan, with ``arms`` and ``faults`` by name.
 
-    Attributes
-    ----------
-    ranking : Ranking
-        Names from best to worst, their ranks and the intervals of those.
-    arms : mapping
-        Outcomes of each model, by name; all of them began at the same starts.
+    All of them began at the same starts.
     """
 
     ranking: Ranking
@@ -65,15 +60,10 @@ class ModelRanking:
     def correlation(
         self, metric: Mapping[str, float], *, method: Literal["spearman", "kendall"] = "spearman"
     ) -> Interval:
-        """Return the rank correlation of an offline metric with planning success.
+        """Return the rank correlation of planning success with an offline metric of each model.
 
         Raises ValueError when a model has no number, or when there are too few models or nothing to
         order.
-
-        Parameters
-        ----------
-        metric : mapping
-            One number for each model, by name, such as its validation error.
         """
         if set(metric) != set(self.arms):
             raise ValueError(
@@ -150,25 +140,14 @@ class Benchmark:
     def compare(self, *, learned: Any, oracle: Any = None) -> GateResult:
         """Run the oracle, learned and chance arms on the same starts.
 
-        Parameters
-        ----------
-        learned : dynamics callable, torch module or world model
-            See `pytest_cpg.world_models.bind`.
-        oracle : optional
-            What stands for the true dynamics; by default the task's own, which is what the
-            fixture `oracle_dynamics` gives.
+        ``learned`` is as of `pytest_cpg.world_models.bind`. The task's own dynamics, which the
+        fixture `oracle_dynamics` gives, are the truth unless something else is to stand for it.
         """
         result: GateResult = self.measuring.measure(learned, oracle_dynamics=self._oracle(oracle))
         return result
 
     def rank(self, models: Mapping[str, Any]) -> ModelRanking:
-        """Run several models on the same starts and rank them; nothing is gated by it.
-
-        Parameters
-        ----------
-        models : mapping
-            What `compare` takes as ``learned``, by name; at least two.
-        """
+        """Run two models or more, by name, on the same starts and rank them; nothing is gated."""
         with self.measuring.beside() as run:
             ranking = rank_on_starts(self.design, models, progress=run.stage)
             self.measuring.note(f"ranking: {ranking}", models=len(models))
@@ -185,15 +164,8 @@ class Benchmark:
     ) -> Sweep:
         """Run the three arms once for each setting of one thing; nothing is gated by it.
 
-        Parameters
-        ----------
-        perturbations : iterable
-            What goes wrong, of a marker without ``perturbation``; None or "none" for nothing.
-        horizons : iterable of int
-            Steps that a plan looks ahead, in place of the planner's.
-        budgets : iterable of int
-            Steps within which an episode has to succeed, at most the task's budget. One run
-            answers for all of them.
+        Perturbations are of a marker without one, None or "none" for nothing; horizons stand in
+        place of the planner's; budgets are at most the task's, and one run answers for all of them.
         """
         with self.measuring.beside() as run:
             sweep = sweep_settings(

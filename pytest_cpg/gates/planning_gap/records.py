@@ -32,16 +32,8 @@ _SHARED = ("planner", "task", "budget", "perturbation")
 class BaselineGate:
     """The last accepted result of one gate.
 
-    Attributes
-    ----------
-    oracle, learned : str
-        Outcome of each episode, ``"1"`` for a success. The oracle arm may have run more.
-    oracle_mean_return, learned_mean_return : float
-        In reward units, to six digits.
-    learned_returns : tuple of float
-        Return of each episode, to six digits; only of gates judged by returns.
-    kernels : mapping
-        Library to the kernels it chose there.
+    Outcomes are ``"1"`` for each success; the oracle arm may have run more. Returns are in reward
+    units, to six digits; those of each episode only of gates judged by returns.
     """
 
     design: DesignRecord

@@ -36,61 +36,44 @@ class Look(NamedTuple):
 class GateResult:
     """What one gate measured, and its verdict.
 
-    Attributes
-    ----------
-    evidence : str
-        What the verdict was judged by, in one clause.
-    is_weak : bool
-        Whether it rests on raw rates that may hide a difference of twice the tolerance.
-    chance_verdict : Verdict or None
-        What random actions would have been called in the learned arm's place; None for a smoke
-        test, and in results of an earlier pytest-cpg.
-    interval, paired_interval : Interval
-        Of the gap, in [-1, 1]: the one the verdict is judged by, and one that uses that both arms
-        share their starts. With ``metric="return"`` the first is in units of return.
-    oracle, learned, chance : Arm
-        Episode ``i`` of each began at the same start. The oracle and chance arms may have run more.
-    rescored : Arm or None
-        The true dynamics, with plans rated as the learned model rates them; None where it is the
-        task that rates them.
-    design : DesignRecord
-        What was run; in the JSON form its parts stand beside the others.
-    level, tolerance : float
-        Coverage of the intervals in (0, 1); rates this near to 0 or 1 count as such, [0, 0.5].
-    min_oracle : float or None
-        Oracle success rate below which the verdict is PLANNER BOTTLENECK, once it is sure.
-    margin : float or None
-        The largest gap that is no loss; with it a verdict has to be proven.
-    stop : str
-        ``"fixed"`` or ``"sequential"``; ``"anytime"`` of earlier versions.
-    max_episodes : int or None
-        Episodes per arm if no look had settled the verdict; None in results of schema 1.
-    method : str
-        What bounds the success gap: "agresti-caffo" or a paired method, as in markers.
-    looks : tuple of Look
-        Empty when all episodes were run.
-    family_size, group : int, str
-        Gates that share one error rate; the recipe that this model is one checkpoint of.
-    is_aa, is_smoke : bool
-        Whether this was an A/A check or a smoke test, whose verdict is always INCONCLUSIVE.
-    seed, starts_skipped, start_seeds : int, int, tuple of int
-        Of starts and planner noise; starts replaced because they were solved already; what the task
-        was reset with in each episode.
-    swapped : tuple of str
-        What the learned arm replaced: ``("dynamics",)`` unless the model brings more.
-    reuse : tuple of str
-        How much of the oracle and chance arms was known from earlier sessions; not in the JSON.
-    weights, device, processor, kernels : str, str, str, mapping
-        SHA-256 of the learned model's torch weights, where they are, the processor that the gate
-        ran on, and the kernels that libraries chose there.
-    notes, faults : tuple of str
-        What a reader must know before trusting the verdict; what is wrong with the model itself,
-        by which a gate fails whatever its verdict.
-    diagnosis : Diagnosis or None
-        Why the gap is there; None where that was not asked.
-    exploitation : Interval or None
-        How much plans of the diagnosed episodes score in the model beyond what they score in truth,
-        in [-1, 1], as `cpg_plan_quality` has it; None where that was not measured.
+    - ``evidence``, ``is_weak``: what the verdict was judged by, in one clause; whether it rests on
+      raw rates that may hide a difference of twice the tolerance.
+    - ``chance_verdict``: what random actions would have been called in the learned arm's place;
+      None for a smoke test, and in results of an earlier pytest-cpg.
+    - ``interval``, ``paired_interval``: of the gap, in [-1, 1]: the one the verdict is judged by,
+      and one that uses that both arms share their starts. With ``metric="return"`` the first is in
+      units of return.
+    - ``oracle``, ``learned``, ``chance``: episode ``i`` of each began at the same start. The oracle
+      and chance arms may have run more.
+    - ``rescored``: the true dynamics, with plans rated as the learned model rates them; None where
+      it is the task that rates them.
+    - ``design``: what was run; in the JSON form its parts stand beside the others.
+    - ``level``, ``tolerance``: coverage of the intervals in (0, 1); rates this near to 0 or 1 count
+      as such, [0, 0.5].
+    - ``min_oracle``: oracle success rate below which the verdict is PLANNER BOTTLENECK, once it is
+      sure.
+    - ``margin``: the largest gap that is no loss; with it a verdict has to be proven.
+    - ``stop``: ``"fixed"`` or ``"sequential"``; ``"anytime"`` of earlier versions.
+    - ``max_episodes``: episodes per arm if no look had settled the verdict; None in results of
+      schema 1.
+    - ``method``: what bounds the success gap: "agresti-caffo" or a paired method, as in markers.
+    - ``looks``: empty when all episodes were run.
+    - ``family_size``, ``group``: gates that share one error rate; the recipe that this model is one
+      checkpoint of.
+    - ``is_aa``, ``is_smoke``: an A/A check or a smoke test, whose verdict is always INCONCLUSIVE.
+    - ``seed``, ``starts_skipped``, ``start_seeds``: of starts and planner noise; starts replaced
+      because they were solved already; what the task was reset with in each episode.
+    - ``swapped``: what the learned arm replaced: ``("dynamics",)`` unless the model brings more.
+    - ``reuse``: how much of the oracle and chance arms was known from earlier sessions; not in the
+      JSON.
+    - ``weights``, ``device``, ``processor``, ``kernels``: SHA-256 of the learned model's torch
+      weights, where they are, the processor that the gate ran on, and the kernels that libraries
+      chose there.
+    - ``notes``, ``faults``: what a reader must know before trusting the verdict; what is wrong with
+      the model itself, by which a gate fails whatever its verdict.
+    - ``diagnosis``, ``exploitation``: why the gap is there, and how much plans of its episodes
+      score in the model beyond what they score in truth, in [-1, 1], as `cpg_plan_quality` has it;
+      None where that was not asked.
     """
 
     verdict: Verdict

@@ -30,18 +30,12 @@ _TOLERANCE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SweepRow:
-    """What was measured under one setting.
+    """What was measured under one setting: a perturbation's name, ``"none"``, or a number of steps.
 
-    Attributes
-    ----------
-    setting : str
-        A perturbation's name, ``"none"``, or a number of steps.
-    success, arms : mapping
-        Wilson interval of the success rate, and what was run, by arm: ``"oracle"``, ``"learned"``,
-        ``"chance"``, and ``"rescored"`` where the model has a score of its own. Rows of a sweep
-        over budgets share one run, of the longest budget there is.
-    gap : Interval
-        Of the oracle's minus the learned success rate, in [-1, 1].
+    ``success`` are Wilson intervals of the success rate, and ``arms`` what was run, by arm:
+    ``"oracle"``, ``"learned"``, ``"chance"``, and ``"rescored"`` where the model has a score of its
+    own. Rows of a sweep over budgets share one run, of the longest budget there is. ``gap`` is the
+    oracle's minus the learned success rate, in [-1, 1].
     """
 
     setting: str
