@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import Asked, Run
 from pytest_cpg.stats import Interval, Sampled
 from pytest_cpg.stats.sampled import Percentile, Share
+
+if TYPE_CHECKING:
+    from pytest_cpg.gates.rows import Questions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,9 @@ class Measured:
     blind, check : str
         As of `Findings`.
     ignorant : float or None
-        The number of a model that knows nothing.
+        The smallest number of what knows nothing.
+    beside : mapping
+        Each of what knows nothing, as "copy", to its number.
     """
 
     limit: float
@@ -53,6 +58,7 @@ class Measured:
     blind: str = ""
     check: str = ""
     ignorant: float | None = None
+    beside: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     faults: ClassVar[Sequence[str]] = ()
 
@@ -61,7 +67,10 @@ class Measured:
 _LARGEST = 3.4e38
 _RESAMPLES = 2000
 # Of a smoke test.
-_FEW = 8
+FEW = 8
+# The column of a model that knows nothing; other columns, as messages have them.
+KNOWS_NOTHING = "knows nothing"
+_IGNORANT = {KNOWS_NOTHING: "a model that knows nothing", "copy": "a copy of the input"}
 _LABELS = {
     "WITHIN LIMIT": Severity.GOOD,
     "UNCLEAR": Severity.UNSURE,
@@ -158,17 +167,21 @@ class AtMost(CriteriaKind[Measured]):
         limit, blind, errors = spec.values["limit"], "", None
         run.progress(self.number, 0, 1)
         level = spec.shared(spec.values["confidence"])
+        ignorant: Mapping[str, Sampled] = {}
         if self.sample is not None:
             answer = self.sample(spec, model, run)
         else:
-            errors = self._errors(spec, model, run)
-            answer = (self._mean(errors, spec), f"{len(errors)} questions")
+            asked = self.asked(spec, run)
+            errors = self.answers(asked, model, run)
+            answer = (self.mean(errors, asked, spec), f"{len(errors)} questions")
+            ignorant = self.ignorants(asked, spec, run)
         interval, p_value, size = self._read(answer, limit, level)
-        other = self._of_ignorant(spec, run)
-        if other is not None and other.p_above(limit) > (1 - level) / 2:
+        numbers = {who: number.estimate for who, number in ignorant.items()}
+        least = min(numbers, key=lambda who: numbers[who], default="")
+        if least and ignorant[least].p_above(limit) > (1 - level) / 2:
             blind = (
-                f"a model that knows nothing would have passed: its {self.number} is "
-                f"{_text(other.estimate)}, and the limit is {limit:g}"
+                f"{_IGNORANT.get(least, least)} would have passed: its {self.number} is "
+                f"{_text(numbers[least])}, and the limit is {limit:g}"
             )
         usual = self.findings(spec, run, (), size=size)
         return Measured(
@@ -180,7 +193,8 @@ class AtMost(CriteriaKind[Measured]):
             errors=errors,
             blind=blind,
             check=usual.check,
-            ignorant=None if other is None else other.estimate,
+            ignorant=min(numbers.values(), default=None),
+            beside=numbers,
             seconds=usual.seconds,
         )
 
@@ -202,8 +216,10 @@ class AtMost(CriteriaKind[Measured]):
             "CI": f"[{_text(interval.low)}, {_text(interval.high)}]",
             "limit": f"{limit:g}",
         }
-        if result.ignorant is not None:
-            cells["knows nothing"] = _text(result.ignorant)
+        beside = result.beside
+        if not beside and result.ignorant is not None:
+            beside = {KNOWS_NOTHING: result.ignorant}
+        cells |= {who: _text(number) for who, number in beside.items()}
         # A number of numpy's compares to a bool of numpy's, which repeats no tuple.
         is_above = bool(interval.estimate > limit)
         most = 2 * min(max(interval.high, limit), sys.float_info.max / 2)
@@ -239,15 +255,9 @@ class AtMost(CriteriaKind[Measured]):
             text=self.from_to(then, now),
         )
 
-    def _of_ignorant(self, spec: Asked, run: Run) -> Sampled | None:
-        """Return the number of a model that knows nothing, if there is one to ask."""
-        if self.ignorant is None or self.error is None:
-            return None
-        return self._mean(self._errors(spec, self.ignorant, run), spec)
-
-    def _errors(self, spec: Asked, model: Any, run: Run) -> FloatArray:
-        """Return the errors of a model in all questions; in a few of them for a smoke test."""
-        from pytest_cpg.gates.rows import Questions, answered
+    def asked(self, spec: Asked, run: Run) -> Questions:
+        """Return what a model is asked; a few questions for a smoke test."""
+        from pytest_cpg.gates.rows import Questions
 
         choice = spec.task
         if self.questions is None or self.error is None or choice is None:
@@ -255,17 +265,37 @@ class AtMost(CriteriaKind[Measured]):
         task = run.task(choice)
         arrays = tuple(np.asarray(array) for array in self.questions(spec, task))
         if spec.is_smoke:
-            arrays = tuple(array[:_FEW] for array in arrays)
-        return answered(run, model, Questions(task, self.error, arrays), what=self.number)
+            arrays = tuple(array[:FEW] for array in arrays)
+        return Questions(task, self.error, arrays)
 
-    def _mean(self, errors: FloatArray, spec: Asked) -> Sampled:
-        """Return the mean of errors: of right and wrong answers Wilson's, else by resampling."""
+    def answers(self, asked: Questions, model: Any, run: Run) -> FloatArray:
+        """Return the errors [N] of a model."""
+        from pytest_cpg.gates.rows import answered
+
+        return answered(run, model, asked, what=self.number)
+
+    def ignorants(self, asked: Questions, spec: Asked, run: Run) -> Mapping[str, Sampled]:
+        """Return the number of each of what knows nothing, by the heading of its column."""
+        if self.ignorant is None:
+            return {}
+        return {KNOWS_NOTHING: self.mean(self.answers(asked, self.ignorant, run), asked, spec)}
+
+    def mean(self, errors: FloatArray, asked: Questions, spec: Asked) -> Sampled:
+        """Return the mean of errors [N]: of right and wrong answers Wilson's, else by resampling.
+
+        What is drawn again are clusters, where questions have them.
+        """
         estimate, count = float(errors.mean()), len(errors)
-        if self.most == 1 and np.isin(errors, (0, 1)).all():
-            return Share(estimate=estimate, size=count)
+        numbers = np.arange(count) if asked.clusters is None else asked.clusters[:count]
+        _, cluster, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
+        sums = np.bincount(cluster, errors)
+        is_share = np.isin(errors, (0, 1)).all() and len(sums) == count
+        if self.most == 1 and (is_share or estimate in (0, 1)):
+            return Share(estimate=estimate, size=len(sums))
         rng = np.random.default_rng(spec.values["seed"])
-        rows = rng.integers(count, size=(_RESAMPLES, count))
-        return Percentile(estimate=estimate, resamples=errors[rows].mean(axis=1))
+        rows = rng.integers(len(sums), size=(_RESAMPLES, len(sums)))
+        resamples = sums[rows].sum(axis=1) / sizes[rows].sum(axis=1)
+        return Percentile(estimate=estimate, resamples=resamples)
 
     def _read(self, answer: Any, limit: float, level: float) -> tuple[Interval, float, str]:
         """Return the number's interval and p-value, and on how much it was measured."""

@@ -18,7 +18,7 @@ from pytest_cpg.episodes.arm_cache import digest_of, model_key
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.probe import probe_of
 from pytest_cpg.episodes.spread_run import OTHER_ANSWER
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.starts import Starts, starts_from
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.machine.workers import Crew, Workload
 from pytest_cpg.world_models import bind, inference, learned_of
@@ -155,13 +155,18 @@ def filled(
 class Questions(NamedTuple):
     """What a model is asked, one question a row of arrays [N, ...].
 
-    ``answer`` maps the model, bound to the task, and rows of the arrays to numbers [B]. It stands
-    in a module, so that a worker finds it by its name.
+    ``answer`` maps the model, bound to the task, and rows of the arrays to numbers [B]. The model
+    rates no plans, so that it needs no score. It stands in a module, so that a worker finds it by
+    its name. Rows with the same number in ``clusters`` [N], as of one episode, are no independent
+    evidence. ``probe``, states [P, S] and actions [P, A], is what the model is checked with; by
+    default it is near starts of the task.
     """
 
     task: Task
     answer: Callable[..., FloatArray]
     arrays: tuple[FloatArray, ...]
+    clusters: IntArray | None = None
+    probe: tuple[FloatArray, FloatArray] | None = None
 
 
 def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatArray:
@@ -200,6 +205,13 @@ def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatA
     return np.asarray(answers[0])
 
 
+def _near_starts(task: Task) -> tuple[FloatArray, FloatArray]:
+    """Return states near starts and an action for each, also where every start is solved."""
+    seeds = np.arange(2)
+    starts = Starts(episodes=seeds, states=starts_from(task, seeds), seeds=seeds, skipped=0)
+    return probe_of(task, starts, 0)
+
+
 class _Rows(NamedTuple):
     """A block of questions."""
 
@@ -215,7 +227,7 @@ class _Asked:
     def __init__(self, model: Any, questions: Questions, answer: FloatArray | None) -> None:
         self._model, self._questions = model, questions
         task = questions.task
-        states, actions = probe_of(task, sample_starts(task, 2, seed=0, fixed=False), 0)
+        states, actions = questions.probe or _near_starts(task)
         with inference(learned_of(model)):
             self._bound = bind(model, task, probe_states=states, probe_actions=actions, rates=False)
         if answer is not None:

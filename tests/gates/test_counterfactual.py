@@ -8,10 +8,19 @@ from wrong_physics import TRUE, WRONG
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.contracts.arrays import rolled_out
-from pytest_cpg.gates.prediction.counterfactual import confused, copied, questions
+from pytest_cpg.gates.prediction.counterfactual import (
+    confused,
+    copied,
+    counterfactual,
+    logged,
+    mistaken,
+    questions,
+)
+from pytest_cpg.gates.prediction.logs import read_logs
+from pytest_cpg.gates.rows import Questions
 from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.causal.blocks import Blocks
-from pytest_cpg.world_models import OracleDynamics, bind
+from pytest_cpg.world_models import OracleDynamics, Transitions, bind, collect_transitions
 
 USUAL = {"seed": 0, "horizon": 1, "alternatives": 8, "stratum": "all"}
 
@@ -48,7 +57,7 @@ def test_the_truth_confuses_nothing_and_who_knows_nothing_almost_all(name):
 def test_more_data_tells_actions_apart_and_shuffled_ones_do_not():
     torch = pytest.importorskip("torch")
     pytest.importorskip("dm_control")
-    from pytest_cpg.world_models import collect_transitions, train_mlp
+    from pytest_cpg.world_models import train_mlp
 
     task, shares = TASKS["reacher-easy"](), []
     for count in (200, 5000):
@@ -122,6 +131,92 @@ def test_a_prediction_that_is_no_number_is_no_share():
     task = Blocks()
     for number in (np.nan, np.inf):
         assert np.isnan(share(task, lambda o, a, number=number: np.full_like(o, number)))
+
+
+STEPS = collect_transitions(TASKS["maze"](), count=1500, seed=3)
+
+
+def logged_share(model, source=STEPS, **more):
+    """Return the share of recorded steps of which a model takes another action for the one."""
+    asked = logged(read_logs(source), {**USUAL, **more})
+    states, actions = asked.probe
+    bound = bind(model, asked.task, probe_states=states, probe_actions=actions, rates=False)
+    return mistaken(bound, *asked.arrays).mean()
+
+
+@pytest.mark.parametrize("horizon", [1, 5])
+def test_recorded_steps_tell_the_truth_from_what_knows_no_actions(horizon):
+    task = TASKS["maze"]()
+    right = lambda o, a: task.observe(task.step(o, a))  # noqa: E731
+    assert logged_share(right, horizon=horizon) == 0
+    for wrong in (copied, lambda o, a: 0 * o + 1, lambda o, a: right(o, -a)):
+        assert logged_share(wrong, horizon=horizon) > 0.3
+    collapsed = Latent(task, [])
+    collapsed.encode = lambda observations: 0 * observations
+    collapsed.score = lambda latents: latents[..., 0]
+    assert logged_share(collapsed, horizon=horizon) > 0.7
+    assert np.isnan(logged_share(lambda o, a: o * np.nan, horizon=horizon))
+
+
+def test_every_layout_of_recorded_steps_is_the_same():
+    arrays = {
+        name: getattr(STEPS, name) for name in ("observations", "actions", "next_observations")
+    }
+    ends = np.r_[(arrays["next_observations"][:-1] != arrays["observations"][1:]).any(axis=1), True]
+    noisy = lambda o, a: o + a + 0.4 * np.sin(9 * o + 5 * a)  # noqa: E731
+    expected = logged_share(noisy)
+    assert (
+        logged_share(noisy, arrays) == logged_share(noisy, {**arrays, "timeouts": ends}) == expected
+    )
+    del arrays["next_observations"]
+    logs = read_logs({**arrays, "timeouts": ends})
+    assert len(logs.transitions) == len(STEPS) - ends.sum()
+    assert len(logs.stretches(5)) < len(logs.stretches(1)) == len(logs.transitions)
+
+
+def test_steps_of_one_episode_are_one_piece_of_evidence():
+    one = Transitions(
+        observations=[[t, 0] for t in range(200)],
+        actions=[[t % 7] for t in range(200)],
+        next_observations=[[t + 1, 0] for t in range(200)],
+    )
+    assert set(np.bincount(read_logs(one).episodes)) == {4}
+    kind = counterfactual()
+    asked = Questions(None, None, (), clusters=np.repeat(np.arange(20), 25))
+    errors = np.repeat(np.arange(20) % 2, 25).astype(float)
+    spec = SimpleNamespace(values={"seed": 0})
+    wide = kind.mean(errors, asked, spec).interval(0.95)
+    narrow = kind.mean(errors, asked._replace(clusters=None), spec).interval(0.95)
+    assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
+    assert kind.mean(0 * errors, asked, spec).interval(0.95).high > 0.1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"observations": np.zeros((200, 2))}, "there is no 'actions' among observations"),
+        (dict.fromkeys(("observations", "actions"), np.zeros((200, 2))), "nobody can tell where"),
+        (
+            dict.fromkeys(("observations", "actions", "next_observations"), np.zeros((99, 2))),
+            "has 99",
+        ),
+        (
+            dict.fromkeys(("observations", "actions", "next_observations"), np.zeros((200, 2))),
+            "all actions of logs are",
+        ),
+        (
+            dict.fromkeys(
+                ("observations", "actions", "next_observations"), np.full((200, 2), np.nan)
+            ),
+            r"observations must be finite, row 0 is \[nan nan\]",
+        ),
+        (7, "need a file .npz with observations, .* got 7"),
+        ("nowhere.npz", "there is no file 'nowhere.npz'"),
+    ],
+)
+def test_what_is_no_record_of_steps_is_an_error_that_says_what_to_give(source, message):
+    with pytest.raises(ValueError, match=message):
+        read_logs(source)
 
 
 def test_a_stratum_that_there_is_not_and_actions_that_change_nothing_are_errors():

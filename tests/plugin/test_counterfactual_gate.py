@@ -1,5 +1,7 @@
 """Gates on predictions, as a user meets them."""
 
+import numpy as np
+
 GATES = """
 import pytest
 
@@ -33,8 +35,49 @@ def test_what_knows_no_action_fails_and_a_limit_that_a_copy_passes_is_blind(repo
         [
             "ABOVE LIMIT: share confused 0.4* limit 0.3, *",
             "  Do       See that actions reach the network *",
-            "BLIND: a model that knows nothing would have passed: its share confused is",
+            "BLIND: a copy of the input would have passed: its share confused is *",
+            " *share confused * CI * limit * copy chance",
         ]
     )
     parallel = repository.runpytest("-n", "2", "-q")
     parallel.assert_outcomes(passed=1, failed=2)
+
+
+LOGGED = """
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def learned_dynamics(request):
+    sign = -1 if "mirrored" in request.node.name else 1
+    return lambda observations, actions: observations + sign * actions
+
+
+@pytest.mark.cpg_counterfactual(transitions="{file}", limit=0.1)
+def test_adds_up(cpg_counterfactual):
+    assert 0.8 < cpg_counterfactual.beside["chance"] < 0.9
+
+
+@pytest.mark.cpg_counterfactual(transitions="{file}", limit=0.1)
+def test_mirrored(cpg_counterfactual): ...
+"""
+
+
+def test_a_file_of_transitions_needs_neither_task_nor_simulator(repository):
+    rng = np.random.default_rng(0)
+    actions = rng.uniform(-1, 1, size=(1000, 2))
+    arrays = {"observations": np.cumsum(actions, axis=0) - actions, "actions": actions}
+    np.savez(repository.path / "logged.npz", **arrays, timeouts=np.arange(1000) % 50 == 49)
+    repository.makepyfile(test_gates=LOGGED.format(file="logged.npz"))
+    result = repository.runpytest("--cpg-workers=2")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["ABOVE LIMIT: share confused 0.*, limit 0.1, 500 questions."])
+    np.savez(repository.path / "logged.npz", **arrays)
+    result = repository.runpytest("--collect-only")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*transitions: there are neither next_observations"])
+    repository.makepyfile(test_gates=LOGGED.format(file="lost.npz"))
+    repository.runpytest("--collect-only").stdout.fnmatch_lines(
+        ["*transitions: there is no file 'lost.npz'. Give a*"]
+    )

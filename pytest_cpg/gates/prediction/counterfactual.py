@@ -7,9 +7,9 @@ whatever the mean error is. A copy of the input tells no action from another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,9 +25,11 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import Strata
-from pytest_cpg.gates.arguments import Argument, name, whole
-from pytest_cpg.gates.at_most import AtMost
+from pytest_cpg.gates.arguments import Argument, as_given, name, whole
+from pytest_cpg.gates.at_most import FEW, AtMost
 from pytest_cpg.gates.kind import Asked, Run
+from pytest_cpg.gates.prediction.logs import Logs, read_logs
+from pytest_cpg.gates.rows import Questions
 from pytest_cpg.stats import Sampled
 from pytest_cpg.world_models.binding.bound import BoundModel
 
@@ -35,6 +37,8 @@ from pytest_cpg.world_models.binding.bound import BoundModel
 _STATES, _STEPS = 300, 30
 # States that tell anything, and actions of a set that are all tried.
 _FEWEST, _MOST = 20, 32
+# Recorded steps that are asked about, and those that a model is checked with.
+_LOGGED, _PROBES = 500, 8
 
 
 def visited(task: Task, seed: int, count: int) -> FloatArray:
@@ -108,31 +112,71 @@ def confused(
     counts: BoolArray,
 ) -> FloatArray:
     """Return the share of each state's plans [B] that are taken for another; NaN of no number."""
+    predicted = _imagined(model, states, plans)
+    if model.observe is not None:
+        predicted, reached = (_scaled(part, scale[0]) for part in (predicted, seen))
+    else:
+        count, size = plans.shape[:2]
+        reached = model.described(model.encode(true.reshape(count * size, -1)))
+        reached = reached.reshape(count, size, -1)
+    away = np.empty((*plans.shape[:2], plans.shape[1]))
+    # One by one, as pictures would fill the memory.
+    for plan in range(plans.shape[1]):
+        away[:, plan] = _apart(predicted[:, plan, None], reached)
+    wrong = _taken(away, same[:, :, None] != same[:, None])
+    return np.asarray(np.where(counts, wrong, 0.0).sum(axis=1) / counts.sum(axis=1))
+
+
+def mistaken(
+    model: BoundModel,
+    states: FloatArray,
+    plans: FloatArray,
+    reached: FloatArray,
+    scale: FloatArray,
+    same: IntArray,
+) -> FloatArray:
+    """Return whether another plan's prediction is nearer to what was reached by the first [B]."""
+    predicted, is_seen = _imagined(model, states, plans), model.observe is not None
+    if is_seen:
+        predicted, reached = (_scaled(part, scale[0]) for part in (predicted, reached))
+    else:
+        reached = model.described(model.encode(reached))
+    away = _apart(predicted, reached[:, None])
+    # What is known to lead exactly there does the same as what was done.
+    differs = (same != 0) & ~((away == 0) & (away[:, :1] == 0) & is_seen)
+    return _taken(away[:, None], differs[:, None])[:, 0]
+
+
+def _imagined(model: BoundModel, states: FloatArray, plans: FloatArray) -> FloatArray:
+    """Return what a model predicts of plans [B, J, H, A]: observations, or latents, [B, J, O]."""
     count, size = plans.shape[:2]
     latents = np.repeat(model.encode(states), size, axis=0)
-    predicted = model.rollout(latents, plans.reshape(-1, *plans.shape[2:]))[:, -1]
-    reached: FloatArray
-    if model.observe is not None:
-        predicted, reached = model.observe(predicted).reshape(count, size, -1), seen
-        is_moved = scale[0] > 0
-        predicted, reached = (
-            part[..., is_moved] * scale[0, is_moved] for part in (predicted, reached)
-        )
-    else:
-        predicted = predicted.reshape(count, size, -1)
-        reached = model.encode(true.reshape(count * size, -1)).reshape(count, size, -1)
-    away = np.empty((count, size, size))
-    # One by one, as pictures would fill the memory.
-    for plan in range(size):
-        with np.errstate(over="ignore", invalid="ignore"):
-            away[:, plan] = ((predicted[:, plan, None] - reached) ** 2).sum(axis=-1)
-    differs = same[:, :, None] != same[:, None]
-    own_distance = np.einsum("njj->nj", away)[..., None]
-    is_nearer = (differs & (away < own_distance)).any(axis=-1)
-    ties = (differs & (away == own_distance)).sum(axis=-1)
+    reached = model.rollout(latents, plans.reshape(-1, *plans.shape[2:]))[:, -1]
+    shown = model.described(reached) if model.observe is None else model.observe(reached)
+    return np.asarray(shown.reshape(count, size, -1))
+
+
+def _scaled(observations: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return the columns of observations that anything moves, in units of how much it does."""
+    return np.asarray(observations[..., scale > 0] * scale[scale > 0])
+
+
+def _apart(predicted: FloatArray, reached: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(((predicted - reached) ** 2).sum(axis=-1))
+
+
+def _taken(away: FloatArray, differs: BoolArray) -> FloatArray:
+    """Return how wrong the choices of the nearest are [B, Q], of distances [B, Q, J].
+
+    The right one of query q is number q. A tie is shared.
+    """
+    queries = range(away.shape[1])
+    right = away[:, queries, queries][..., None]
+    is_nearer = (differs & (away < right)).any(axis=-1)
+    ties = (differs & (away == right)).sum(axis=-1)
     wrong = np.where(is_nearer, 1.0, ties / (ties + 1))
-    wrong = np.where(np.isfinite(away).all(axis=-1), wrong, np.nan)
-    return np.asarray(np.where(counts, wrong, 0.0).sum(axis=1) / counts.sum(axis=1))
+    return np.where(np.isfinite(away).all(axis=-1), wrong, np.nan)
 
 
 def _stratum(task: Task, stratum: str, states: FloatArray, actions: FloatArray) -> BoolArray:
@@ -157,12 +201,115 @@ def copied(observations: FloatArray, actions: FloatArray) -> FloatArray:  # noqa
     return observations.copy()
 
 
+def logged(logs: Logs, values: Mapping[str, Any]) -> Questions:
+    """Return what is asked of recorded steps: which of several actions was done."""
+    steps, horizon = logs.transitions, values["horizon"]
+    first = logs.stretches(horizon)
+    last = first + horizon - 1
+    if len(first) < _FEWEST:
+        raise WorldModelError(
+            f"transitions: {logs.name} has {len(first)} stretches of {horizon} steps in a row, and "
+            f"{_FEWEST} are needed. Record more, or ask for a shorter horizon."
+        )
+    rng = np.random.default_rng([values["seed"], 4])
+    chosen = np.sort(rng.choice(len(first), size=min(_LOGGED, len(first)), replace=False))
+    first, last = first[chosen], last[chosen]
+    others, taken = np.unique(steps.actions, axis=0, return_inverse=True)
+    if len(others) <= _MOST:
+        tried = (taken[first, None] + np.arange(len(others))) % len(others)
+    else:
+        elsewhere = rng.integers(len(steps), size=(len(first), values["alternatives"] - 1))
+        tried = np.concatenate([taken[first, None], taken[elsewhere]], axis=1)
+    # What is done is another action, or it is the same plan again.
+    same = np.where(tried == tried[:, :1], 0, np.arange(tried.shape[1]))
+    rows = first[:, None] + np.arange(horizon)
+    plans = np.repeat(steps.actions[rows][:, None], tried.shape[1], axis=1)
+    plans[:, :, 0] = others[tried]
+    change = (steps.next_observations[last] - steps.observations[first]).std(axis=0)
+    if not change.any():
+        raise WorldModelError(
+            f"transitions: in {logs.name} every step changes the same, whatever is done. Are "
+            f"next_observations those after the actions?"
+        )
+    scale = np.divide(1.0, change, out=np.zeros_like(change), where=change > 0)
+    states = steps.observations[first]
+    arrays = (states, plans, steps.next_observations[last], np.tile(scale, (len(rows), 1)), same)
+    return Questions(
+        cast(Task, logs),
+        mistaken,
+        arrays,
+        clusters=logs.episodes[first],
+        probe=(states[:_PROBES], plans[:_PROBES, 0, 0]),
+    )
+
+
 class Counterfactual(AtMost):
     """The kind `cpg_counterfactual`."""
 
-    def _of_ignorant(self, spec: Asked, run: Run) -> Sampled | None:
-        """Return the number of a copy of the input over all steps: in some strata none moves."""
-        return super()._of_ignorant(replace(spec, values={**spec.values, "stratum": "all"}), run)
+    example = 'task="reacher-easy", limit=0.2'
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the marker takes; transitions may stand in for a task."""
+        task = Argument("task", name, help="the name of a task; not needed beside transitions")
+        return (task, *super().arguments[1:])
+
+    def parse(self, asked: Asked) -> Asked:
+        """Return what is asked, with the transitions as they are read."""
+        values = asked.values
+        if values["transitions"] is None:
+            if values["task"] is None:
+                raise ValueError(
+                    'the marker names neither a task nor transitions. Write task="reacher-easy", '
+                    'or transitions="logged.npz".'
+                )
+            return asked
+        if values["stratum"] != "all":
+            raise ValueError(
+                f"stratum={values['stratum']!r}: no step of a log is known to be in a stratum. "
+                f"Leave it out, or leave out transitions."
+            )
+        try:
+            logs = read_logs(values["transitions"])
+        except ValueError as error:
+            raise ValueError(f"transitions: {error}.") from None
+        return replace(asked, values={**values, "transitions": logs})
+
+    def asked(self, spec: Asked, run: Run) -> Questions:
+        """Return what a model is asked of states of the task, or of recorded steps."""
+        logs = spec.values["transitions"]
+        if logs is None:
+            return super().asked(spec, run)
+        if spec.task is not None:
+            task = run.task(spec.task)
+            sizes = (task.observation_size, task.actions.size)
+            own = (logs.observation_size, logs.actions.size)
+            if sizes != own:
+                raise ComponentError(
+                    f"transitions: {logs.name} has observations and actions of {own[0]} and "
+                    f"{own[1]} numbers, and task {task.name!r} has {sizes[0]} and {sizes[1]}. "
+                    f"Leave out the task, or give transitions of it."
+                )
+        asked = logged(logs, spec.values)
+        few = slice(FEW if spec.is_smoke else None)
+        return asked._replace(arrays=tuple(array[few] for array in asked.arrays))
+
+    def ignorants(self, asked: Questions, spec: Asked, run: Run) -> Mapping[str, Sampled]:
+        """Return the number of a copy of the input, and of a plan that is drawn by chance.
+
+        The copy's is over all steps: in some strata nothing moves.
+        """
+        every = asked
+        if spec.values["stratum"] != "all":
+            every = super().asked(replace(spec, values={**spec.values, "stratum": "all"}), run)
+        copy = self.mean(self.answers(every, copied, run), every, spec)
+        if spec.values["transitions"] is None:
+            same, counts = asked.arrays[-2:]
+            guessed = (same[:, :, None] != same[:, None]).mean(axis=-1)
+            guessed = np.where(counts, guessed, 0.0).sum(axis=1) / counts.sum(axis=1)
+        else:
+            guessed = (asked.arrays[-1] != 0).mean(axis=1)
+        return {"copy": copy, "chance": self.mean(guessed, asked, spec)}
 
 
 def counterfactual() -> Counterfactual:
@@ -173,12 +320,12 @@ def counterfactual() -> Counterfactual:
         number="share confused",
         questions=questions,
         error=confused,
-        ignorant=copied,
         most=1.0,
         own=(
             Argument("stratum", name, "all", help="the steps that count, of those the task names"),
             Argument("horizon", whole(1, 1000), 1, help="steps until predictions are compared"),
             Argument("alternatives", whole(2, 64), 8, help="actions that are tried, of a box"),
+            Argument("transitions", as_given, help="recorded steps, in place of a simulator"),
         ),
         unit="of actions",
         meaning="Its predictions for an action lie nearer to what another one does.",
