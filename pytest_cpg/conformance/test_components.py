@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-__all__ = ["test_there_is_a_component_to_try"]
-
 _KINDS = ("task", "planner", "model")
 
 
 def test_there_is_a_component_to_try(request: pytest.FixtureRequest) -> None:
-    """One of the fixtures is overridden."""
     for kind in _KINDS:
         try:
             request.getfixturevalue(f"conformance_{kind}")
@@ -23,3 +20,6 @@ def test_there_is_a_component_to_try(request: pytest.FixtureRequest) -> None:
         "folder that pytest is started in.",
         pytrace=False,
     )
+
+
+__all__ = [name for name in dir() if name.startswith("test_")]

@@ -21,14 +21,6 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.lookup import check_complete
 from pytest_cpg.contracts.planner import is_warm_started
 
-__all__ = [
-    "test_an_episode_gets_the_same_plan_alone_and_in_any_order",
-    "test_latents_are_neither_written_to_nor_returned",
-    "test_plans_from_memory_are_an_episodes_own",
-    "test_plans_lie_in_the_action_space",
-    "test_plans_never_outlast_the_budget",
-]
-
 SPACES: dict[str, ActionSpace] = {
     "finite": FiniteActions(np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])),
     "box": BoxActions(np.array([-2.0, 0.0]), np.array([-1.0, 3.0])),
@@ -68,7 +60,6 @@ def _asked(
 
 @over_spaces
 def test_plans_lie_in_the_action_space(conformance_planner: Planner, space: str) -> None:
-    """Shapes are those in the docstring of `Plans`, and every action is one of the space."""
     check_complete("planner", "conformance_planner", conformance_planner, Planner)
     actions, lengths, *_ = plans_for(conformance_planner, space, list(range(ROWS)))
     assert actions.shape == (ROWS, conformance_planner.horizon, 2)
@@ -82,7 +73,6 @@ def test_plans_lie_in_the_action_space(conformance_planner: Planner, space: str)
 def test_plans_never_outlast_the_budget(
     conformance_planner: Planner, space: str, remaining: int
 ) -> None:
-    """At least one action is executed, and no more than there are steps left."""
     lengths = plans_for(conformance_planner, space, list(range(ROWS)), remaining).lengths
     assert (lengths >= 1).all()
     assert (lengths <= min(remaining, conformance_planner.horizon)).all()
@@ -92,7 +82,6 @@ def test_plans_never_outlast_the_budget(
 def test_an_episode_gets_the_same_plan_alone_and_in_any_order(
     conformance_planner: Planner, space: str
 ) -> None:
-    """Whoever else plans at the same time makes no difference, to the last bit."""
     together = plans_for(conformance_planner, space, list(range(ROWS)))
     backwards = plans_for(conformance_planner, space, list(reversed(range(ROWS))))
     for episode in range(ROWS):
@@ -104,7 +93,6 @@ def test_an_episode_gets_the_same_plan_alone_and_in_any_order(
 
 @over_spaces
 def test_plans_from_memory_are_an_episodes_own(conformance_planner: Planner, space: str) -> None:
-    """One that is warm started keeps a row an episode, and writes to none that it was given."""
     if not is_warm_started(conformance_planner):
         pytest.skip("not warm started")
     episodes = list(range(ROWS))
@@ -134,7 +122,6 @@ def test_plans_from_memory_are_an_episodes_own(conformance_planner: Planner, spa
 def test_latents_are_neither_written_to_nor_returned(
     conformance_planner: Planner, space: str
 ) -> None:
-    """Whoever calls may go on using the latents."""
     latents = np.zeros((2, 2))
     rngs = [np.random.default_rng(episode) for episode in range(2)]
     latents.flags.writeable = False
@@ -144,3 +131,6 @@ def test_latents_are_neither_written_to_nor_returned(
     except ComponentError as error:
         pytest.skip(f"not for {space} actions: {error}")
     assert not np.shares_memory(actions, latents)
+
+
+__all__ = [name for name in dir() if name.startswith("test_")]

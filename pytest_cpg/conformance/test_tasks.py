@@ -17,19 +17,6 @@ from pytest_cpg.contracts import Task
 from pytest_cpg.contracts.lookup import check_complete
 from pytest_cpg.contracts.task import score_states
 
-__all__ = [
-    "test_a_result_that_is_written_to_changes_no_later_one",
-    "test_a_rollout_is_observed_like_repeated_steps",
-    "test_a_row_does_not_depend_on_the_batch",
-    "test_a_start_depends_on_its_seed_alone",
-    "test_a_state_holds_all_that_its_future_depends_on",
-    "test_arguments_are_neither_written_to_nor_returned",
-    "test_it_is_a_task",
-    "test_rewards_and_successes_are_defined",
-    "test_shapes_follow_the_contract",
-    "test_the_same_arguments_give_the_same_bits",
-]
-
 _PURE = "Let it depend on its arguments alone: draw nothing, and keep what is needed in the state."
 _ROW = (
     "Compute each row by itself: a matrix product of a batch, and what is shared between rows, "
@@ -58,7 +45,6 @@ def every_result(task: Task, states: Arrays, plans: Arrays) -> dict[str, Arrays]
 
 
 def test_it_is_a_task(conformance_task: Task) -> None:
-    """Every member is there, and the numbers make sense."""
     check_complete("task", "conformance_task", conformance_task, Task)
     assert conformance_task.budget >= 1
     assert conformance_task.control_period > 0
@@ -66,7 +52,6 @@ def test_it_is_a_task(conformance_task: Task) -> None:
 
 
 def test_shapes_follow_the_contract(conformance_task: Task) -> None:
-    """Shapes are those in the docstrings of `Task`, also of no rows and of a single state."""
     task = conformance_task
     states, plans = starts_of(task), plans_of(task)
     results, size = every_result(task, states, plans), states.shape[1]
@@ -86,7 +71,6 @@ def test_shapes_follow_the_contract(conformance_task: Task) -> None:
 
 
 def test_rewards_and_successes_are_defined(conformance_task: Task) -> None:
-    """Rewards, scores and observations are finite numbers, and success is yes or no."""
     results = every_result(
         conformance_task, starts_of(conformance_task), plans_of(conformance_task)
     )
@@ -97,7 +81,6 @@ def test_rewards_and_successes_are_defined(conformance_task: Task) -> None:
 
 
 def test_the_same_arguments_give_the_same_bits(conformance_task: Task) -> None:
-    """Nothing is drawn, and nothing remembered."""
     states, plans = starts_of(conformance_task), plans_of(conformance_task)
     again = every_result(conformance_task, states, plans)
     for what, result in every_result(conformance_task, states, plans).items():
@@ -105,14 +88,12 @@ def test_the_same_arguments_give_the_same_bits(conformance_task: Task) -> None:
 
 
 def test_a_start_depends_on_its_seed_alone(conformance_task: Task) -> None:
-    """A seed's start is the same in any order; different seeds have different ones."""
     states, shuffled = starts_of(conformance_task), [ROWS - 1, 0, 2, ROWS - 1]
     np.testing.assert_array_equal(conformance_task.reset(np.array(shuffled)), states[shuffled])
     assert len(np.unique(states, axis=0)) > 1
 
 
 def test_a_row_does_not_depend_on_the_batch(conformance_task: Task) -> None:
-    """A row ends the same alone, among others, and in any position."""
     task, states, plans = conformance_task, starts_of(conformance_task), plans_of(conformance_task)
     whole = every_result(task, states, plans)
     reverse = every_result(task, states[::-1], plans[::-1])
@@ -126,7 +107,6 @@ def test_a_row_does_not_depend_on_the_batch(conformance_task: Task) -> None:
 
 
 def test_arguments_are_neither_written_to_nor_returned(conformance_task: Task) -> None:
-    """Whoever calls may go on using what was passed, and change what is returned."""
     states, plans = starts_of(conformance_task), plans_of(conformance_task)
     with without_writing(states, plans):
         results = every_result(conformance_task, states, plans)
@@ -137,7 +117,6 @@ def test_arguments_are_neither_written_to_nor_returned(conformance_task: Task) -
 
 
 def test_a_result_that_is_written_to_changes_no_later_one(conformance_task: Task) -> None:
-    """Nothing that is returned is part of the task."""
     task, states, plans = conformance_task, starts_of(conformance_task), plans_of(conformance_task)
     expected = every_result(task, states, plans)
     for result in every_result(task, states, plans).values():
@@ -149,7 +128,6 @@ def test_a_result_that_is_written_to_changes_no_later_one(conformance_task: Task
 
 
 def test_a_state_holds_all_that_its_future_depends_on(conformance_task: Task) -> None:
-    """What else the task was asked in between makes no difference."""
     task, states, plans = conformance_task, starts_of(conformance_task), plans_of(conformance_task)
     middle = task.step(states, plans[:, 0])
     expected = task.step(middle, plans[:, 1])
@@ -160,7 +138,6 @@ def test_a_state_holds_all_that_its_future_depends_on(conformance_task: Task) ->
 
 
 def test_a_rollout_is_observed_like_repeated_steps(conformance_task: Task) -> None:
-    """What the oracle imagines is what the environment does."""
     task, states, plans = conformance_task, starts_of(conformance_task), plans_of(conformance_task)
     imagined = task.rollout(states, plans)
     for t in range(HORIZON):
@@ -176,3 +153,6 @@ def test_a_rollout_is_observed_like_repeated_steps(conformance_task: Task) -> No
                 judge(states, plans[:, t]),
                 err_msg=f"{what} {place}. {_STEPS}",
             )
+
+
+__all__ = [name for name in dir() if name.startswith("test_")]

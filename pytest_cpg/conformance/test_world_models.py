@@ -19,12 +19,6 @@ from pytest_cpg.contracts import Task
 from pytest_cpg.episodes.probe import Responses
 from pytest_cpg.world_models import bind, inference
 
-__all__ = [
-    "test_a_model_follows_the_contract",
-    "test_a_prediction_does_not_depend_on_the_batch",
-    "test_predictions_react_to_the_actions",
-]
-
 
 def predicted(model: Any, task: Task, rows: list[int]) -> tuple[Arrays, Arrays, Arrays]:
     """Return latents [B, Z], imagined latents [B, H, Z] and their scores [B, H] of some rows."""
@@ -38,7 +32,6 @@ def predicted(model: Any, task: Task, rows: list[int]) -> tuple[Arrays, Arrays, 
 
 
 def test_a_model_follows_the_contract(conformance_model: Any, conformance_task: Task) -> None:
-    """Shapes are those in the docstring of `WorldModel`, and all numbers are finite."""
     latents, imagined, scores = predicted(conformance_model, conformance_task, list(range(ROWS)))
     assert imagined.shape == (ROWS, HORIZON, latents.shape[1])
     assert scores.shape == (ROWS, HORIZON)
@@ -49,7 +42,6 @@ def test_a_model_follows_the_contract(conformance_model: Any, conformance_task: 
 def test_a_prediction_does_not_depend_on_the_batch(
     conformance_model: Any, conformance_task: Task
 ) -> None:
-    """Whatever else is predicted, before or at the same time, makes no difference."""
     rows = list(range(ROWS))
     together = predicted(conformance_model, conformance_task, rows)
     backwards = predicted(conformance_model, conformance_task, rows[::-1])
@@ -64,7 +56,6 @@ def test_a_prediction_does_not_depend_on_the_batch(
 
 
 def test_predictions_react_to_the_actions(conformance_model: Any, conformance_task: Task) -> None:
-    """A model that gives the same for every action cannot be planned with."""
     states, plans = starts_of(conformance_task), plans_of(conformance_task)
     with inference(conformance_model):
         bound = bind(
@@ -74,3 +65,6 @@ def test_predictions_react_to_the_actions(conformance_model: Any, conformance_ta
         assert responses.differ(states, bound.encode(states)) or not responses.differ_truly, (
             "different actions from the same states gave identical predictions"
         )
+
+
+__all__ = [name for name in dir() if name.startswith("test_")]

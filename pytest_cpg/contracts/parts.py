@@ -14,9 +14,8 @@ P = TypeVar("P")
 class CacheKey(Protocol):
     """A component that says what it computes, so that its arms are kept from run to run."""
 
-    @property
-    def cache_key(self) -> str:
-        """A text that is another one whenever what it computes is."""
+    cache_key: str
+    """A text that is another one whenever what it computes is."""
 
 
 def has(component: object, part: type[P]) -> TypeGuard[P]:
@@ -30,7 +29,7 @@ def has(component: object, part: type[P]) -> TypeGuard[P]:
     """
     for name in members(part):
         member = getattr(component, name, None)
-        is_method = callable(getattr(part, name))
+        is_method = callable(getattr(part, name, None))
         if not callable(member) if is_method else member is None:
             return False
     return True
@@ -38,4 +37,5 @@ def has(component: object, part: type[P]) -> TypeGuard[P]:
 
 def members(protocol: type) -> tuple[str, ...]:
     """Return the names of a protocol's methods and attributes."""
-    return tuple(name for name in dir(protocol) if not name.startswith("_"))
+    names = {*dir(protocol), *protocol.__annotations__}
+    return tuple(sorted(name for name in names if not name.startswith("_")))

@@ -140,9 +140,8 @@ class WarmStart(Protocol):
     returning it: so many actions will have been executed by then.
     """
 
-    @property
-    def is_warm_started(self) -> bool:
-        """Whether plans begin from the last ones."""
+    is_warm_started: bool
+    """Whether plans begin from the last ones."""
 
 
 def is_warm_started(planner: object) -> bool:
@@ -153,9 +152,8 @@ def is_warm_started(planner: object) -> bool:
 class RolloutSteps(Protocol):
     """A planner whose cost cannot be counted in an empty world, as it needs more to plan in."""
 
-    @property
-    def rollout_steps(self) -> int:
-        """Model steps that one plan imagines."""
+    rollout_steps: int
+    """Model steps that one plan imagines."""
 
 
 PlannerFactory: TypeAlias = Callable[..., Planner]

@@ -124,17 +124,15 @@ class LeastReturn(Protocol):
     Its `success` is not asked, and no episode ends before its budget.
     """
 
-    @property
-    def least_return(self) -> float:
-        """The sum of rewards that is a success."""
+    least_return: float
+    """The sum of rewards that is a success."""
 
 
 class RewardThreshold(Protocol):
     """A task that succeeds at the first step with so much reward."""
 
-    @property
-    def threshold(self) -> float:
-        """The reward that is a success."""
+    threshold: float
+    """The reward that is a success."""
 
 
 class Endings(Protocol):
@@ -177,9 +175,8 @@ class ChangeablePhysics(Protocol):
 class MeasuredColumns(Protocol):
     """A task whose states can be seen wrongly."""
 
-    @property
-    def measured(self) -> IntArray:
-        """The columns of a state [S] that are measured."""
+    measured: IntArray
+    """The columns of a state [S] that are measured."""
 
 
 class Pictures(Protocol):
@@ -192,25 +189,22 @@ class Pictures(Protocol):
 class ObservationKeys(Protocol):
     """A task whose observations are several, joined: a network may read them in another order."""
 
-    @property
-    def observation_keys(self) -> Mapping[str, int]:
-        """How many numbers each name stands for, in the order of an observation."""
+    observation_keys: Mapping[str, int]
+    """How many numbers each name stands for, in the order of an observation."""
 
 
 class Observed(Protocol):
     """A task that says what it observes, number by number."""
 
-    @property
-    def observed(self) -> Sequence[str]:
-        """What each number of an observation is, ``O`` texts, with its unit if it has one."""
+    observed: Sequence[str]
+    """What each number of an observation is, ``O`` texts, with its unit if it has one."""
 
 
 class ActionRepeat(Protocol):
     """A task whose step is several of the simulator's."""
 
-    @property
-    def action_repeat(self) -> int:
-        """How many control steps an action is held for."""
+    action_repeat: int
+    """How many control steps an action is held for."""
 
 
 TaskFactory: TypeAlias = Callable[..., Task]

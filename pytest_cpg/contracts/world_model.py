@@ -140,9 +140,8 @@ class Noise(Protocol):
     each episode's own. Zeros stand for what is most likely where one prediction is wanted.
     """
 
-    @property
-    def noise_size(self) -> int:
-        """Normal numbers that it reads in each step."""
+    noise_size: int
+    """Normal numbers that it reads in each step."""
 
 
 class BatchMultiple(Protocol):
@@ -151,25 +150,22 @@ class BatchMultiple(Protocol):
     Rows are added by repeating the last one, and what comes back for them is left out.
     """
 
-    @property
-    def batch_multiple(self) -> int:
-        """How many: the members of a vectorised ensemble that divides its rows among them."""
+    batch_multiple: int
+    """How many: the members of a vectorised ensemble that divides its rows among them."""
 
 
 class Discount(Protocol):
     """A model whose later rewards count less."""
 
-    @property
-    def discount(self) -> float:
-        """Of a reward one step later, in (0, 1]; 1 for a model that does not say."""
+    discount: float
+    """Of a reward one step later, in (0, 1]; 1 for a model that does not say."""
 
 
 class RatesStates(Protocol):
     """A model that says whether it can rate what `encode` gives, or only what a plan led to."""
 
-    @property
-    def rates_states(self) -> bool:
-        """True for a model that does not say; without it there is no third arm."""
+    rates_states: bool
+    """True for a model that does not say; without it there is no third arm."""
 
 
 class TrainedPlanner(Protocol):
