@@ -34,7 +34,6 @@ from pytest_cpg.world_models.ensembles.rollout import (
     Stepped,
     Terminated,
     imagine,
-    latched,
 )
 
 _HOW = """\
@@ -138,16 +137,14 @@ def bind_ensemble(
 
 def _members_of(model: Any) -> int:
     """Return how many members a model has, or raise WorldModelError for what is no ensemble."""
-    if isinstance(model, Ensemble):
-        return _enough(model, len(model.members))
     able = [name for name in ("step", "rollout") if callable(getattr(model, name, None))]
-    if not able:
+    if not able and not isinstance(model, Ensemble):
         what = "one model" if callable(model) else f"a {type(model).__name__}"
         raise WorldModelError(
             f"{describe(model)} is {what} with neither step nor rollout of several members, and "
             f"confidence is how far members agree. {_HOW}"
         )
-    members = getattr(model, "members", None)
+    members = len(model.members) if isinstance(model, Ensemble) else getattr(model, "members", None)
     if members is None:
         raise WorldModelError(
             f"{describe(model)} has a {able[0]} and does not say how many members it has. Give it "
@@ -157,16 +154,12 @@ def _members_of(model: Any) -> int:
         raise WorldModelError(
             f"{describe(model)} has the members {members!r:.60}; give their number, E, such as 10."
         )
-    return _enough(model, int(members))
-
-
-def _enough(model: Any, members: int) -> int:
     if members < 2:
         raise WorldModelError(
             f"{describe(model)} has {members} member{'s' * (members != 1)}, and confidence is how "
             f"far members agree: give it 2 or more, best 10."
         )
-    return members
+    return int(members)
 
 
 def _clip_bounds_of(model: Any, size: int) -> ClipBounds | None:
@@ -201,20 +194,21 @@ def _model_step(
 
     ways = ((sender.label, through(sender)) for sender in senders(model.step))
     step, stepped = first_that_works(ways, *probe, of=model, promise=_STEP)
-    again, alone = step(*probe), step(*(array[:, :1] for array in probe))
-    for first, second, single in zip(stepped[:2], again[:2], alone[:2], strict=True):
-        if not np.array_equal(first, second, equal_nan=True):
-            raise WorldModelError(
-                f"{describe(model)}: step gave different results for identical calls, so no "
-                f"verdict on it could be repeated. Return the mean, or set noise_size and take "
-                f"the noise [E, B, noise_size] as third argument."
-            )
-        sizes = (len(first), -1) if first.ndim == 3 else (len(first), 1)
-        if not agree(first[:, 0].reshape(sizes), single[:, 0].reshape(sizes)):
-            raise WorldModelError(
-                f"{describe(model)}: step gives another result for a row alone than for the same "
-                f"row among others. Put a batch norm into eval mode, and normalise by constants."
-            )
+    first, again, alone = (
+        np.concatenate([taken.observations, taken.rewards[..., None]], axis=-1)
+        for taken in (stepped, step(*probe), step(*(array[:, :1] for array in probe)))
+    )
+    if not np.array_equal(first, again, equal_nan=True):
+        raise WorldModelError(
+            f"{describe(model)}: step gave different results for identical calls, so no verdict on "
+            f"it could be repeated. Return the mean, or set noise_size and take the noise "
+            f"[E, B, noise_size] as third argument."
+        )
+    if not agree(first[:, 0], alone[:, 0]):
+        raise WorldModelError(
+            f"{describe(model)}: step gives another result for a row alone than for the same row "
+            f"among others. Put a batch norm into eval mode, and normalise by constants."
+        )
     return step, stepped.observations.dtype
 
 
@@ -267,7 +261,15 @@ def _own_rollout(
             shape = (*observations.shape[:2], horizon)
             rewards = _shaped("rewards", floats(answer[0]), shape)
             after = _shaped("observations", floats(answer[1]), (*shape, observations.shape[2]))
-            return latched(Imagined(rewards, after, _truths(answer[2], shape)), terminated)
+            ended = _truths(answer[2], shape)
+            # Its steps are taken once more, so that episodes end where they have to.
+            return imagine(
+                lambda _, t: Stepped(*(part[:, :, t] for part in (after, rewards, ended))),
+                np.array(observations, dtype=np.float64),
+                lambda t, _: np.array(t),
+                horizon,
+                terminated=terminated,
+            )
 
         return rollout
 

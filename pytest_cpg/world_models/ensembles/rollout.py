@@ -129,22 +129,6 @@ def imagine(
     return Imagined(rewards, after, ended)
 
 
-def latched(imagined: Imagined, terminated: Terminated | None) -> Imagined:
-    """Return what a model imagined on its own, with episodes ended where they have to."""
-    rewards, observations, ended = imagined
-    if terminated is not None:
-        ended = ended | np.asarray(terminated(observations), dtype=bool)
-    ended = np.logical_or.accumulate(ended, axis=2)
-    over = np.zeros(ended.shape[:2], dtype=bool)
-    after, earned = observations.copy(), np.zeros(rewards.shape)
-    for t in range(ended.shape[2]):
-        _check_finite(Stepped(observations[:, :, t], rewards[:, :, t]), over, t)
-        after[over, t] = after[over, t - 1]
-        earned[~over, t] = rewards[~over, t]
-        over = ended[:, :, t]
-    return Imagined(earned, after, ended)
-
-
 def _check_finite(stepped: Stepped, over: BoolArray, t: int) -> None:
     """Raise WorldModelError for a number that is none, in a row that has not ended."""
     finite = np.isfinite(stepped.observations).all(axis=-1) & np.isfinite(stepped.rewards)
