@@ -88,7 +88,7 @@ class MLP:
 
         Tensors give a tensor, anything else a numpy array.
         """
-        self._check_sizes(observations, actions)
+        check_sizes("MLP", (self.observation_size, self.action_size), observations, actions)
         before = float32(observations)
         inputs = torch.cat([before, float32(actions)], dim=-1)
         scaled = (inputs - self._scaling.input_mean) / self._scaling.input_scale
@@ -100,7 +100,7 @@ class MLP:
 
     def rollout(self, observations: FloatArray, actions: FloatArray) -> FloatArray:
         """Map observations [B, O], actions [B, H, A] to those after each action [B, H, O]."""
-        self._check_sizes(observations, actions)
+        check_sizes("MLP", (self.observation_size, self.action_size), observations, actions)
         with torch.inference_mode():
             plans = float32(actions).permute(1, 2, 0)
             imagined = self._imagine(float32(observations).t(), plans)
@@ -157,15 +157,6 @@ class MLP:
         except (TypeError, ValueError, AttributeError, IndexError) as error:
             raise _foreign(path, str(error)) from error
 
-    def _check_sizes(self, observations: Any, actions: Any) -> None:
-        sizes = (np.shape(observations)[-1], np.shape(actions)[-1])
-        if sizes != (self.observation_size, self.action_size):
-            raise WorldModelError(
-                f"this MLP was trained on observations of size {self.observation_size} and actions "
-                f"of size {self.action_size}, and was given sizes {sizes[0]} and {sizes[1]}. Train "
-                f"it on transitions of the gate's own task."
-            )
-
     def _imagine(self, current: Tensor, plans: Tensor) -> Tensor:
         """Map observations [O, B] and plans [H, A, B] to observations [H, O, B]."""
         # Rows of the batch are columns here, because every product is then one large and flat
@@ -190,6 +181,17 @@ class MLP:
             else:
                 torch.mm(last, hidden[-1], out=after)
         return inputs[1:, :size]
+
+
+def check_sizes(model: str, trained: tuple[int, int], observations: Any, actions: Any) -> None:
+    """Raise WorldModelError unless rows are of the sizes that a model was trained on."""
+    sizes = (np.shape(observations)[-1], np.shape(actions)[-1])
+    if sizes != trained:
+        raise WorldModelError(
+            f"this {model} was trained on observations of size {trained[0]} and actions of size "
+            f"{trained[1]}, and was given sizes {sizes[0]} and {sizes[1]}. Train it on transitions "
+            f"of what it is asked about."
+        )
 
 
 def forward(

@@ -81,7 +81,7 @@ def test_there_are_no_more_threads_than_tiles():
         return rows
 
     tiled(note, rows=50, threads=64)(ROWS)
-    assert len(threads) == 2
+    assert len(threads) <= 2
 
 
 @pytest.mark.parametrize("threads", [1, 2])

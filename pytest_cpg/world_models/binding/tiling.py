@@ -9,10 +9,9 @@ model give the same bits in smaller calls, fewer rows are added.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import pairwise
-from threading import Event, Thread
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,7 +79,7 @@ def tiled(
 
         workers = min(threads, len(ends) - 1)
         # Loops, as a StopIteration of the function's would end anything that iterates over calls.
-        tiles = [] if workers < 2 else _threaded(tile, range(len(ends) - 1), workers)
+        tiles = [] if workers < 2 else _threaded(tile, len(ends) - 1, workers)
         results: FloatArray = np.empty(0)
         for number in range(len(ends) - 1):
             rows_of_tile = tiles[number] if tiles else tile(number)
@@ -131,34 +130,22 @@ def is_thread_safe(learned: object) -> bool:
     return "thread_safe" in vars(type(learned)) and bool(getattr(learned, "thread_safe", False))
 
 
-def _threaded(
-    tile: Callable[[int], FloatArray], numbers: Sequence[int], threads: int
-) -> list[FloatArray]:
+def _threaded(tile: Callable[[int], FloatArray], count: int, threads: int) -> list[FloatArray]:
     """Make tiles on several threads at once, in the modes that the caller is in."""
+    mode = same_mode()
+
+    def work(number: int) -> FloatArray:
+        with mode():
+            return tile(number)
+
     # The caller only waits, where an alarm is heard. Whatever ends the waiting ends the threads
     # after the tiles under way: torch must be in none when Python ends.
-    mode, is_over = same_mode(), Event()
-    results: list[Future[FloatArray]] = [Future() for _ in numbers]
-
-    def work(number: int) -> None:
-        for place in range(number, len(numbers), threads):
-            if is_over.is_set():
-                return
-            try:
-                with mode():
-                    results[place].set_result(tile(numbers[place]))
-            except BaseException as error:
-                results[place].set_exception(error)
-
-    workers = [Thread(target=copy_context().run, args=(work, number)) for number in range(threads)]
-    for worker in workers:
-        worker.start()
+    pool = ThreadPoolExecutor(threads)
     try:
+        results = [pool.submit(copy_context().run, work, number) for number in range(count)]
         return [result.result() for result in results]
     finally:
-        is_over.set()
-        for worker in workers:
-            worker.join()
+        pool.shutdown(cancel_futures=True)
 
 
 def check_rows(learned: object, name: str, function: ArrayFunction, *probe: FloatArray) -> None:

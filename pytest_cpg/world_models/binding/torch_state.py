@@ -59,13 +59,8 @@ def weights_digest(model: object) -> str:
                 continue
             is_empty = False
             digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-            parts = [value.detach().cpu()]
-            if value.layout != torch.strided:
-                sparse = parts[0].to_sparse_coo().coalesce()
-                parts = [sparse.indices(), sparse.values()]
-            for part in parts:
-                flat = part.contiguous().reshape(-1)
-                digest.update(flat.view(torch.uint8).numpy().tobytes())
+            flat = value.detach().cpu().to_dense().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().tobytes())
     return "" if is_empty else digest.hexdigest()
 
 

@@ -120,8 +120,6 @@ class TDMPC2(Official):
                 f"simnorm_dim={simnorm_dim!r} does not divide the latent's {latent} numbers. The "
                 f"official setting is 8."
             )
-        if not 0 < discount <= 1:
-            raise WorldModelError(f"discount: need a number in (0, 1], got {discount!r}")
         self.discount, self._simplex = discount, simnorm_dim
         # Files of before October 2024 lack masks: a task's actions are the first ones.
         self._knows_actions = task_index is None or _MASKS in weights

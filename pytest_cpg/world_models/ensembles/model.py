@@ -23,7 +23,7 @@ from pytest_cpg.world_models.ensembles.networks import (
     predicted,
 )
 from pytest_cpg.world_models.ensembles.rollout import ClipBounds
-from pytest_cpg.world_models.mlp import Scaling, float32
+from pytest_cpg.world_models.mlp import Scaling, check_sizes, float32
 from pytest_cpg.world_models.weights import (
     check,
     part,
@@ -133,7 +133,8 @@ class EnsembleNetwork:
         return means * self.scaling.target_scale + self.scaling.target_mean
 
     def _predicted(self, observations: Any, actions: Any, noise: Any) -> Predicted:
-        self._check_sizes(observations, actions)
+        a = self.architecture
+        check_sizes("ensemble", (a.observation_size, a.action_size), observations, actions)
         with torch.no_grad():
             inputs = torch.cat([float32(observations), float32(actions)], dim=-1)
             inputs = (inputs - self.scaling.input_mean) / self.scaling.input_scale
@@ -156,16 +157,6 @@ class EnsembleNetwork:
             torch.cat([part.means for part in parts], dim=1),
             torch.cat(logs, dim=1) if logs else None,
         )
-
-    def _check_sizes(self, observations: Any, actions: Any) -> None:
-        a = self.architecture
-        sizes = (np.shape(observations)[-1], np.shape(actions)[-1])
-        if sizes != (a.observation_size, a.action_size):
-            raise WorldModelError(
-                f"this ensemble was trained on observations of size {a.observation_size} and "
-                f"actions of size {a.action_size}, and was given sizes {sizes[0]} and {sizes[1]}. "
-                f"Train it on transitions of what it is asked about."
-            )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that the model needs to one .safetensors file."""
