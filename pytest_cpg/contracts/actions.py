@@ -13,14 +13,9 @@ from pytest_cpg.contracts.arrays import BoolArray, FloatArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FiniteActions:
-    """A finite set of actions.
+    """A finite set of actions."""
 
-    Attributes
-    ----------
-    values : array [M, A]
-        One action a row, in the simulator's own units.
-    """
-
+    #: [M, A]: One action a row, in the simulator's own units.
     values: FloatArray
 
     def __post_init__(self) -> None:
@@ -68,14 +63,9 @@ class FiniteActions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoxActions:
-    """All actions between two bounds.
+    """All actions between two bounds."""
 
-    Attributes
-    ----------
-    low, high : array [A]
-        Finite bounds, in the simulator's own units, ``low < high``.
-    """
-
+    #: [A]: Finite bounds, in the simulator's own units, ``low < high``.
     low: FloatArray
     high: FloatArray
 

@@ -96,16 +96,12 @@ def encode(value: Any) -> Any:
 def decode(kind: type[T], value: Any, *, at: str = "") -> T:
     """Return the value of a type that `encode` has made plain, with all its parts checked.
 
-    Raises CodecError, naming the place of the first value that does not fit.
+    Raises CodecError, naming the place of the first value that does not fit; ``at`` is where the
+    value itself stands in what was read.
 
     >>> decode(tuple[int, ...], [1, "2"], at="steps")
     Traceback (most recent call last):
     pytest_cpg.contracts.codec.CodecError: steps[1] is '2', and has to be a whole number
-
-    Parameters
-    ----------
-    at : str
-        Where the value stands in what was read, such as ``"gates[2].result"``; empty for all of it.
     """
     decoded: T = _reader(kind)(value, at)
     return decoded

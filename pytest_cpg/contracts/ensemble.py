@@ -12,20 +12,13 @@ Act: TypeAlias = Callable[[int, FloatArray], FloatArray]
 
 
 class Imagined(NamedTuple):
-    """What every member imagined of every row.
+    """What every member imagined of every row."""
 
-    Attributes
-    ----------
-    rewards : array [E, B, H]
-        The reward of the step that ended an episode counts; after it they are 0.
-    observations : array [E, B, H, O]
-        After each action; the last one of an episode stays.
-    terminated : array [E, B, H]
-        Whether the episode had ended by this step; once true, true for ever.
-    """
-
+    #: [E, B, H]: The reward of the step that ended an episode counts; after it they are 0.
     rewards: FloatArray
+    #: [E, B, H, O]: After each action; the last one of an episode stays.
     observations: FloatArray
+    #: [E, B, H]: Whether the episode had ended by this step; once true, true for ever.
     terminated: BoolArray
 
 

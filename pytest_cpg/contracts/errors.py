@@ -61,21 +61,13 @@ class WorldModelError(CpgError):
 class BrokenModelError(WorldModelError):
     """A world model that predicted no finite number in an episode, so that there is no verdict.
 
-    Attributes
-    ----------
-    sentence, why : str
-        What was predicted and where, and what that comes from.
-    brief : str
-        The first for one line among others.
-    episode : int
-        By its index, from 0.
-    section : str
-        All that a test prints of it, laid out; empty while nobody has.
+    ``sentence`` says what and where, ``brief`` the same in one line, ``why`` what it comes from.
     """
 
     def __init__(self, sentence: str, why: str, brief: str, episode: int) -> None:
         super().__init__(sentence, why, brief, episode)
         self.sentence, self.why, self.brief, self.episode = sentence, why, brief, episode
+        # All that a test prints of it, laid out; empty while nobody has.
         self.section = ""
 
     def __str__(self) -> str:
@@ -87,15 +79,7 @@ CURE = "Clip its predictions (clip_bounds), or train it longer and on normalised
 
 
 class ImaginationError(WorldModelError):
-    """A prediction that is no finite number, in one row of many.
-
-    Parameters
-    ----------
-    what : str
-        What was predicted.
-    member, row, step : int
-        Of which member, in which row, and at which imagined step, from 1.
-    """
+    """A prediction that is no finite number, in one row of many, at an imagined step from 1 on."""
 
     def __init__(self, what: str, *, member: int, row: int, step: int) -> None:
         self.what, self.member, self.row, self.step = what, member, row, step

@@ -75,22 +75,16 @@ class Actor(Protocol):
 
 
 class Plans(NamedTuple):
-    """What a planner decided.
+    """What a planner decided."""
 
-    Attributes
-    ----------
-    actions : array [N, H, A]
-    lengths : array [N], int
-        How many of an episode's actions are executed before it plans again, 1 to ``remaining``.
-    confidences : array [N], optional
-        How sure the planner is that each episode will succeed, on any scale, higher is surer.
-    memory : array [N, ...], optional
-        What each episode's next plan may begin from, finite; see `Planner`.
-    """
-
+    #: [N, H, A].
     actions: FloatArray
+    #: [N]: How many of an episode's actions are executed before it plans again, 1 to
+    #: ``remaining``.
     lengths: IntArray
+    #: [N]: How sure the planner is that each episode will succeed, on any scale, higher is surer.
     confidences: FloatArray | None = None
+    #: [N, ...]: What each episode's next plan may begin from, finite; see `Planner`.
     memory: FloatArray | None = None
 
 
@@ -174,13 +168,9 @@ class StochasticPolicy(Protocol):
     """A policy whose actions also depend on the step, or on noise that it is given.
 
     It draws nothing itself: the same step and noise have the same action.
-
-    Attributes
-    ----------
-    noise_size : int
-        How many numbers ``D`` it is given for each action; 0 for a policy that sees the step alone.
     """
 
+    #: How many numbers ``D`` it is given for each action; 0 for a policy that sees the step alone.
     noise_size: int
 
     def act(self, observations: FloatArray, step: int, noise: FloatArray) -> FloatArray:

@@ -45,34 +45,24 @@ class GradientMPC(Search):
     A torch model is differentiated by torch, through its dynamics; the true dynamics and whatever
     else has no gradient, by central differences, which imagine ``2 * H * A`` plans for each. A gate
     whose arms differ in that says so.
-
-    Attributes
-    ----------
-    iterations, candidates : int
-        Steps of Adam, and plans that take them.
-    learning_rate : float
-        Above 0, in halves of the box's width, as are the next two.
-    deviation : float
-        Of the noise between the candidates. The first candidate is the last plan, shifted by the
-        executed steps, or the middle of the box.
-    difference : float
-        Above 0: how far an action is moved to see what that changes.
-    correlation : float
-        Of the noise of neighbouring steps, in (-1, 1).
-    gradients : "auto" or "finite-differences"
-        The latter in every arm, so that only the dynamics differ.
-    objective, execute
-        See `rate`.
     """
 
+    #: Steps of Adam, and plans that take them.
     iterations: int = 10
     candidates: int = 2
     horizon: int = 15
+    #: Above 0, in halves of the box's width, as are the next two.
     learning_rate: float = 0.2
+    #: Of the noise between the candidates. The first candidate is the last plan, shifted by the
+    #: executed steps, or the middle of the box.
     deviation: float = 0.5
+    #: Above 0: how far an action is moved to see what that changes.
     difference: float = 1e-3
+    #: Of the noise of neighbouring steps, in (-1, 1).
     correlation: float = 0.7
+    #: The latter in every arm, so that only the dynamics differ.
     gradients: Gradients = "auto"
+    #: See `rate`.
     objective: Objective = "sum"
     execute: int | None = 1
     name: ClassVar[str] = "gradient"

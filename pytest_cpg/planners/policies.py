@@ -35,17 +35,12 @@ class TanhNetwork:
 
     It is evaluated in float64 and rounded to float32 at the end, as the public benchmark does it
     (koulanurag/opcc, whose actors have two hidden layers of 64).
-
-    Attributes
-    ----------
-    weights, biases : sequences of arrays [out, in] and [out]
-    actions : ActionSpace, optional
-        What the outputs in [-1, 1] are stretched to: the bounds of a box, or the box around a
-        finite set, of which the nearest action is taken. None leaves them as they are.
     """
 
     weights: Sequence[FloatArray]
     biases: Sequence[FloatArray]
+    # What the outputs in [-1, 1] are stretched to: the bounds of a box, or the box around a finite
+    # set, of which the nearest action is taken. None leaves them as they are.
     actions: ActionSpace | None = None
 
     def __post_init__(self) -> None:
@@ -171,19 +166,13 @@ class PlannerPolicy:
 
     A plan is made anew at every step, and always from the same random numbers, so that an
     observation has one action.
-
-    Attributes
-    ----------
-    planner : Planner
-        One that begins no plan from the last one: there is no memory.
-    dynamics : Dynamics
-        What it plans in: maps observations [B, O] and actions [B, A] to the next observations.
-    task : Task
-        Whose actions there are, and whose score of observations rates plans.
     """
 
+    # One that begins no plan from the last one: there is no memory.
     planner: Planner
+    # What it plans in: maps observations [B, O] and actions [B, A] to the next observations.
     dynamics: Dynamics
+    # Whose actions there are, and whose score of observations rates plans.
     task: Task
     seed: int
 

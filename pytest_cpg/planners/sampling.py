@@ -35,35 +35,26 @@ class CEM(Search):
 
     Finite action sets get an independent categorical distribution per step, boxes an independent
     Gaussian. Defaults are of the published acrobot-swingup experiment.
-
-    Attributes
-    ----------
-    iterations, samples, elites : int
-        Rounds of sampling, plans per round ``K``, and how many of them the next round is fitted to.
-    smoothing : float
-        Weight in [0, 1) that keeps the fit from collapsing: of the uniform distribution for a
-        finite set, of the previous mean and deviation for a box.
-    ties, objective, execute
-        See `rate`.
-    correlation : float
-        Of the noise of neighbouring steps, in (-1, 1).
-    initial_deviation, minimum_deviation : float
-        Of a box: deviation at first, and below which it never falls, in halves of the box's width.
-    warm_start : bool
-        Begin from the last plan's distribution, shifted by the executed steps.
     """
 
+    #: Rounds of sampling, plans per round ``K``, and how many of them the next round is fitted to.
     iterations: int = 3
     samples: int = 24
     elites: int = 6
     horizon: int = 15
+    #: Weight in [0, 1) that keeps the fit from collapsing: of the uniform distribution for a
+    #: finite set, of the previous mean and deviation for a box.
     smoothing: float = 0.1
+    #: See `rate`.
     ties: Ties = "earliest"
     objective: Objective = "best"
     execute: int | None = None
+    #: Of the noise of neighbouring steps, in (-1, 1).
     correlation: float = 0.0
+    #: Of a box: deviation at first, and below which it never falls, in halves of the box's width.
     initial_deviation: float = 1.0
     minimum_deviation: float = 0.0
+    #: Begin from the last plan's distribution, shifted by the executed steps.
     warm_start: bool = False
     name: ClassVar[str] = "cem"
 
@@ -102,34 +93,25 @@ class ICEM(Search):
     Kept elites and the mean take the place of drawn plans, where the paper adds them: every
     iteration imagines exactly as many plans as it says, with and without a warm start. Plans over
     a finite set are drawn by the ranks of coloured noise, so that actions last.
-
-    Attributes
-    ----------
-    iterations, samples, elites : int
-        Rounds, plans in the first of them, and plans that each next one is fitted to.
-    decay : float
-        At least 1: a round has the samples of the last one divided by it, and twice the elites at
-        least.
-    colour : float
-        Exponent of the noise's power spectrum, of ``1 / f**colour``.
-    keep : float
-        Share in [0, 1] of the elites that are candidates again, in the next round and, shifted by
-        what was executed, in the next plan.
-    initial_deviation, smoothing
-        As in `CEM`.
-    objective, execute
-        See `rate`.
     """
 
+    #: Rounds, plans in the first of them, and plans that each next one is fitted to.
     iterations: int = 3
     samples: int = 32
     elites: int = 6
     horizon: int = 15
+    #: At least 1: a round has the samples of the last one divided by it, and twice the elites at
+    #: least.
     decay: float = 1.25
+    #: Exponent of the noise's power spectrum, of ``1 / f**colour``.
     colour: float = 2.0
+    #: Share in [0, 1] of the elites that are candidates again, in the next round and, shifted by
+    #: what was executed, in the next plan.
     keep: float = 0.3
+    #: As in `CEM`.
     initial_deviation: float = 0.5
     smoothing: float = 0.1
+    #: See `rate`.
     objective: Objective = "sum"
     execute: int | None = 1
     name: ClassVar[str] = "icem"
@@ -201,49 +183,35 @@ class MPPI(Search):
     Plans are drawn around the last mean, shifted by the executed steps, and their mean by
     ``exp(-cost / temperature)`` is executed. Over a finite set the weights are of actions,
     step by step, and the most likely ones are executed.
-
-    Attributes
-    ----------
-    iterations, samples : int
-        Rounds, and plans in each of them.
-    temperature : float
-        Above 0, in standard deviations of the candidates' costs: no task has to be known to choose
-        it. Small ones follow the best plan, large ones the mean of all.
-    deviation : float
-        Of a box's noise, in halves of the box's width.
-    correlation : float
-        Of the noise of neighbouring steps, in (-1, 1).
-    smoothing : float
-        As in `CEM`.
-    objective, execute
-        See `rate`. Without ``execute``, the chosen plan is imagined too, and cut at its best step.
-    elites : int, optional
-        So many of the best plans are weighed; by default all.
-    raw_temperature : bool
-        Whether the temperature is in the costs' own unit instead.
-    minimum_deviation : float, optional
-        The deviation is fitted to the weighed plans, too, between this and ``deviation``; by
-        default it stays what it was.
-    policy_plans : int
-        So many of the candidates are what the model's own policy would do, drawn anew for each
-        plan, where it has one; see `contracts.world_model.Policy`. One that takes no noise has one.
-    draws_elite : bool
-        Whether one of the weighed plans, drawn by its weight, is executed in place of their mean.
     """
 
+    #: Rounds, and plans in each of them.
     iterations: int = 2
     samples: int = 50
     horizon: int = 15
+    #: Above 0, in standard deviations of the candidates' costs: no task has to be known to choose
+    #: it. Small ones follow the best plan, large ones the mean of all.
     temperature: float = 0.3
+    #: Of a box's noise, in halves of the box's width.
     deviation: float = 0.5
+    #: Of the noise of neighbouring steps, in (-1, 1).
     correlation: float = 0.0
+    #: As in `CEM`.
     smoothing: float = 0.0
+    #: See `rate`. Without ``execute``, the chosen plan is imagined too, and cut at its best step.
     objective: Objective = "sum"
     execute: int | None = 1
+    #: So many of the best plans are weighed; by default all.
     elites: int | None = None
+    #: Whether the temperature is in the costs' own unit instead.
     raw_temperature: bool = False
+    #: The deviation is fitted to the weighed plans, too, between this and ``deviation``; by
+    #: default it stays what it was.
     minimum_deviation: float | None = None
+    #: So many of the candidates are what the model's own policy would do, drawn anew for each
+    #: plan, where it has one; see `contracts.world_model.Policy`. One that takes no noise has one.
     policy_plans: int = 0
+    #: Whether one of the weighed plans, drawn by its weight, is executed in place of their mean.
     draws_elite: bool = False
     name: ClassVar[str] = "mppi"
     is_warm_started: ClassVar[bool] = True

@@ -44,17 +44,12 @@ class RandomShooting(Search):
     """Uniform random plans, the best one executed up to its earliest best step.
 
     Defaults are of the published acrobot-swingup experiment (50 candidates of 15 steps).
-
-    Attributes
-    ----------
-    candidates : int
-        Plans imagined per decision, ``K``.
-    ties : "earliest" or "published"
-        See `cut_at_best`.
     """
 
+    #: Plans imagined per decision, ``K``.
     candidates: int = 50
     horizon: int = 15
+    #: See `cut_at_best`.
     ties: Ties = "earliest"
     name: ClassVar[str] = "random-shooting"
 
@@ -87,17 +82,12 @@ class BeamSearch(Search):
     """Plans grown step by step, the best of them kept; all there are with ``M**(H - 1)`` of them.
 
     A decision imagines up to ``width * M * H * (H + 1) / 2`` steps.
-
-    Attributes
-    ----------
-    width : int
-        Plans that are kept at each step: of equal plans the one that ends better, then the first.
-    objective, execute, ties
-        See `rate`; the objective also chooses among unfinished plans.
     """
 
+    #: Plans that are kept at each step: of equal plans the one that ends better, then the first.
     width: int = 8
     horizon: int = 10
+    #: See `rate`; the objective also chooses among unfinished plans.
     objective: Objective = "best"
     execute: int | None = None
     ties: Ties = "earliest"
@@ -132,17 +122,11 @@ class BeamSearch(Search):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greedy(Search):
-    """The action that looks best one step ahead.
+    """The action that looks best one step ahead."""
 
-    Attributes
-    ----------
-    candidates : int
-        Random actions that are tried of a box, beside its middle; a finite set is tried whole.
-    horizon : int
-        Always 1.
-    """
-
+    #: Random actions that are tried of a box, beside its middle; a finite set is tried whole.
     candidates: int = 50
+    #: Always 1.
     horizon: int = 1
     name: ClassVar[str] = "greedy"
 
@@ -194,28 +178,20 @@ class PolicyGuided(Search):
 
     A plan is what the policy does where the model says it would get to; every step of it is
     imagined from where the episode is. With one candidate, that plan itself is executed.
-
-    Attributes
-    ----------
-    policy : callable
-        Maps observations [1, O] to actions [1, A], numpy arrays both, the same each time it is
-        asked. Of a finite set, the action nearest to its answer is taken.
-    candidates : int
-        Plans that are rated, the policy's own among them.
-    noise : float
-        Of a box: deviation around the policy's actions in halves of the box's width. Of a finite
-        set: share of the actions that are drawn anew.
-    correlation : float
-        Of a box's noise in neighbouring steps, in (-1, 1).
-    objective, execute
-        See `rate`.
     """
 
+    #: Maps observations [1, O] to actions [1, A], numpy arrays both, the same each time it is
+    #: asked. Of a finite set, the action nearest to its answer is taken.
     policy: Callable[[FloatArray], Any]
+    #: Plans that are rated, the policy's own among them.
     candidates: int = 20
     horizon: int = 15
+    #: Of a box: deviation around the policy's actions in halves of the box's width. Of a finite
+    #: set: share of the actions that are drawn anew.
     noise: float = 0.3
+    #: Of a box's noise in neighbouring steps, in (-1, 1).
     correlation: float = 0.0
+    #: See `rate`.
     objective: Objective = "sum"
     execute: int | None = 1
     name: ClassVar[str] = "policy-guided"

@@ -50,16 +50,11 @@ _TWO_ROOM = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridTask:
-    """Walk to the goal, one cell a step; see `Task`.
-
-    Attributes
-    ----------
-    layout : str
-        The map: a rectangle enclosed by walls ``#``, with one goal ``G``, cells ``.`` where
-        episodes start and cells ``:`` where none does.
-    """
+    """Walk to the goal, one cell a step; see `Task`."""
 
     name: str
+    # The map: a rectangle enclosed by walls ``#``, with one goal ``G``, cells ``.`` where episodes
+    # start and cells ``:`` where none does.
     layout: str
     budget: int
     _distances: IntArray = field(init=False, repr=False, compare=False)

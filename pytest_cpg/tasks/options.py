@@ -22,24 +22,16 @@ BUDGET = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """What a marker may say of its task; None leaves it as the task has it.
+    """What a marker may say of its task; None leaves it as the task has it."""
 
-    Attributes
-    ----------
-    budget : int
-        Steps after which an episode has failed.
-    actions : str
-        ``"levels"``, a few levels of each actuator, or ``"box"``, all that the actuators can do.
-    action_repeat : int
-        Steps of the simulator in one step of the task: rewards add up, and a step succeeds if any
-        of them does.
-    threshold : float
-        Least reward of a step of the simulator that succeeds.
-    """
-
+    # Steps after which an episode has failed.
     budget: int | None = None
+    # ``"levels"``, a few levels of each actuator, or ``"box"``, all that the actuators can do.
     actions: Any = None
+    # Steps of the simulator in one step of the task: rewards add up, and a step succeeds if any of
+    # them does.
     action_repeat: int | None = None
+    # Least reward of a step of the simulator that succeeds.
     threshold: float | None = None
     least_return: float | None = None
 

@@ -15,25 +15,17 @@ from pytest_cpg.contracts.task import Endings, has_ended
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Transitions:
-    """Observed steps of a task.
+    """Observed steps of a task."""
 
-    Attributes
-    ----------
-    observations : array [T, O]
-    actions : array [T, A]
-        In the simulator's own units.
-    next_observations : array [T, O]
-        Also of a step that ended its episode: where that led to, and not the next episode's start.
-    rewards : array [T], optional
-        Of each step. A model that imagines returns is trained on them.
-    terminations : array [T], optional
-        Whether the step ended its episode before its time.
-    """
-
+    #: [T, O].
     observations: FloatArray
+    #: [T, A], in the simulator's own units.
     actions: FloatArray
+    #: [T, O], also of a step that ended its episode: where it led, and not the next start.
     next_observations: FloatArray
+    #: [T]. A model that imagines returns is trained on them.
     rewards: FloatArray | None = None
+    #: [T]: whether the step ended its episode before its time.
     terminations: BoolArray | None = None
 
     def __post_init__(self) -> None:

@@ -177,14 +177,8 @@ def check(
 ) -> None:
     """Raise WorldModelError unless every key of a layout is there, in its shape, and no other.
 
-    Parameters
-    ----------
-    layout : mapping
-        Names to shapes; NaN stands for a size that is not known.
-    model, version : str
-        Whose layout it is, and which of its versions the file looks like.
-    ignored : tuple of str
-        Prefixes of keys that may be there and are not used.
+    NaN stands for a size that is not known; keys with ``ignored`` prefixes may be there. The file
+    looks like a ``version`` of the model.
     """
     problems = _problems(weights, layout, ignored)
     if not problems:

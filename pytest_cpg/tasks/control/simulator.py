@@ -89,25 +89,10 @@ class Simulator:
 
     A state ``[S]`` is MuJoCo's full physics state (time, positions, velocities, activations), the
     solver's warm start, the sensors if asked for, and any context of the episode, which is carried
-    along. Rows do not know of
-    each other: their bits depend neither on ``B`` nor on their order nor on the threads.
-
-    Parameters
-    ----------
-    model : mujoco.MjModel
-        Its forces must not depend on the time of day or of the simulation.
-    threads : int
-        Threads of `rollout`, at least 1; they start with the first one.
-    substeps : int
-        Time steps of the model that one control is held for, at least 1.
-    with_sensors : bool
-        Sensors are part of a state: what they read just before the last time step, as those of
-        forces cannot be read anew.
-
-    Attributes
-    ----------
-    physics_size, own_size, sensed_size : int
-        Numbers of a state's physics, of that and the warm start, and of these and the sensors.
+    along. Rows do not know of each other: their bits depend neither on ``B`` nor on their order nor
+    on the threads. The model's forces must not depend on the time of day or of the simulation.
+    One control is held for so many substeps. Sensors are what they read just before the last of
+    them, as those of forces cannot be read anew.
     """
 
     def __init__(
@@ -128,6 +113,7 @@ class Simulator:
         self.model = model
         self.threads = threads
         self.substeps = substeps
+        # Numbers of a state's physics, of that and the warm start, of these and the sensors.
         self.physics_size: int = mujoco.mj_stateSize(model, _PHYSICS)
         self.own_size: int = self.physics_size + model.nv
         self.sensed_size: int = self.own_size + (model.nsensordata if with_sensors else 0)
@@ -322,11 +308,7 @@ def strip_visuals(model: mujoco.MjModel, xml: str, includes: Mapping[str, bytes]
     """Return a faster model with the same motion to the last bit, or the model itself.
 
     What is only seen, and geoms where nothing can touch, cost a quarter of a small model's step.
-
-    Parameters
-    ----------
-    includes : mapping
-        Content of the files that the XML includes, by name.
+    ``includes`` has the content of the files that the XML includes, by name.
     """
     untouchable = mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     if not model.opt.disableflags & untouchable:

@@ -100,27 +100,20 @@ class ControlTask:
     """A task of the DeepMind Control suite; see `Task`.
 
     A state [S] is its world's [I], and the columns of a step that is several control steps.
-
-    Attributes
-    ----------
-    name : str
-        What is not as the task has it by itself is added in parentheses.
-    actions : ActionSpace
-        May be given as one of the words of `TaskOptions`, as which the others are.
-    threshold : float or None
-        None is that of the world.
-    score_of : callable or None
-        The user's score of observations [..., O], of a task without formulas. None rates states by
-        dm_control's reward, and then there is none of observations.
     """
 
     world: FormulaWorld | Reference = field(repr=False)
+    # What is not as the task has it by itself is added in parentheses.
     name: str
+    # May be given as one of the words of `TaskOptions`, as which the others are.
     actions: ActionSpace
     budget: int = BUDGET
     action_repeat: int = 1
+    # None is that of the world.
     threshold: float | None = None
     least_return: float | None = None
+    # The user's score of observations [..., O], of a task without formulas. None rates states by
+    # dm_control's reward, and then there is none of observations.
     score_of: Callable[[FloatArray], FloatArray] | None = None
     versions: Mapping[str, str]
 
@@ -295,14 +288,9 @@ class ControlTask:
 def control_task(
     title: str, *, name: str = "", threads: int | None = None, **options: Any
 ) -> ControlTask:
-    """Return a task of the suite that there are formulas for.
+    """Return a task of the suite that there are formulas for, with fields of `TaskOptions`.
 
-    Parameters
-    ----------
-    threads : int, optional
-        Of the simulator; by default this process's share of the machine.
-    options
-        Fields of `TaskOptions`; actions are by default those that the formulas come with.
+    The simulator has by default this process's share of the machine's threads.
     """
     formulas = formulas_of(title)
     suite = Suite(formulas.domain, formulas.name)
@@ -325,13 +313,7 @@ def control_task(
 def suite_task(
     domain: str, name: str, *, threads: int | None = None, **options: Any
 ) -> ControlTask:
-    """Return a task of the suite as dm_control's own code has it.
-
-    Parameters
-    ----------
-    options
-        Fields of `TaskOptions`, and ``score_of``.
-    """
+    """Return a task of the suite as dm_control's own code has it; see `control_task`."""
     if (domain, name) == ("quadruped", "escape"):
         raise ComponentError(
             "dmc:quadruped-escape makes a terrain for every episode, which it also draws on a "

@@ -144,70 +144,50 @@ class BoundModel:
     """A world model, learned or oracle, bound to a task.
 
     Every row's result is the same bits in any batch, order or position.
-
-    Attributes
-    ----------
-    encode : callable
-        Maps simulator states [B, S] to latents [B, Z].
-    imagine : callable
-        What `rollout` calls, with noise where the model draws it.
-    score : callable
-        Rates latents [B, H, Z] by distance to the goal [B, H], float64; lower is better.
-    costs : callable or None
-        Maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to the scores [N, K] of the
-        last of so many steps, or to the model's own costs. None for a world that rates any step.
-    has_own_cost, rates_steps : bool
-        Whether costs are the model's own, of whole plans; whether `score` can be asked.
-    update : callable or None
-        Maps latents [B, Z], the actions [B, A] executed there and the simulator states [B, S] they
-        led to, to latents [B, Z]. None for a model without memory.
-    observe : callable or None
-        Maps latents [..., Z] to observations [..., O].
-    swapped : tuple of str
-        What differs from the oracle arm: ``"dynamics"``, then ``"decoder"``, ``"score"`` or
-        ``"reward"`` and ``"value"``, then ``"planner"``.
-    seconds_per_row : float or None
-        Measured cost of one row and step of a model that takes one row at a time, else None.
-    ignores_action : bool
-        Whether predictions never depend on actions though the task does; set by whoever asked.
-    noise_size : int
-        Normal numbers that a model draws in each imagined step; 0 for a deterministic one.
-    may_diverge : bool
-        Whether states may be NaN without anything being wrong, as the true dynamics' may.
-    notes : tuple of str
-        What a reader of its verdict should know, a clause each.
-    planner : Planner or None
-        The model's own, which plans in place of the gate's.
-    witness : BoundModel or None
-        The true dynamics, as this model sees and rates them: latents are simulator states with the
-        model's own behind them. None for the truth itself, and where it rates plans alone. That of
-        a witness with memory is the same without, which encodes every observation anew.
-    policy_plans : callable or None
-        Maps latents [B, Z] and standard normal noise [B, H, A], which counts where
-        ``has_noisy_policy``, to what the model would do itself [B, H, A].
-    gradient : PlanGradient or None
-        How its plans are differentiated, where that can be asked for.
     """
 
     actions: ActionSpace
+    #: Maps simulator states [B, S] to latents [B, Z].
     encode: ArrayFunction = field(repr=False)
+    #: What `rollout` calls, with noise where the model draws it.
     imagine: ArrayFunction = field(repr=False)
+    #: Rates latents [B, H, Z] by distance to the goal [B, H], float64; lower is better.
     score: ArrayFunction = field(repr=False)
+    #: Maps latents [N, Z], plans [N, K, H, A], lengths [N] and noise to the scores [N, K] of the
+    #: last of so many steps, or to the model's own costs. None for a world that rates any step.
     costs: ArrayFunction | None = field(default=None, repr=False)
+    #: Whether costs are the model's own, of whole plans; whether `score` can be asked.
     has_own_cost: bool = False
     rates_steps: bool = True
+    #: Maps latents [B, Z], the actions [B, A] executed there and the simulator states [B, S] they
+    #: led to, to latents [B, Z]. None for a model without memory.
     update: ArrayFunction | None = field(default=None, repr=False)
+    #: Maps latents [..., Z] to observations [..., O].
     observe: ArrayFunction | None = field(default=None, repr=False)
+    #: What differs from the oracle arm: ``"dynamics"``, then ``"decoder"``, ``"score"`` or
+    #: ``"reward"`` and ``"value"``, then ``"planner"``.
     swapped: tuple[str, ...] = ()
+    #: Measured cost of one row and step of a model that takes one row at a time, else None.
     seconds_per_row: float | None = None
+    #: Whether predictions never depend on actions though the task does; set by whoever asked.
     ignores_action: bool = False
+    #: Normal numbers that a model draws in each imagined step; 0 for a deterministic one.
     noise_size: int = 0
+    #: Whether states may be NaN without anything being wrong, as the true dynamics' may.
     may_diverge: bool = False
+    #: What a reader of its verdict should know, a clause each.
     notes: tuple[str, ...] = ()
+    #: The model's own, which plans in place of the gate's.
     planner: Planner | None = None
+    #: The true dynamics, as this model sees and rates them: latents are simulator states with the
+    #: model's own behind them. None for the truth itself, and where it rates plans alone. That of
+    #: a witness with memory is the same without, which encodes every observation anew.
     witness: BoundModel | None = field(default=None, repr=False)
+    #: Maps latents [B, Z] and standard normal noise [B, H, A], which counts where
+    #: ``has_noisy_policy``, to what the model would do itself [B, H, A].
     policy_plans: ArrayFunction | None = field(default=None, repr=False)
     has_noisy_policy: bool = False
+    #: How its plans are differentiated, where that can be asked for.
     gradient: PlanGradient | None = field(default=None, repr=False)
 
     @property

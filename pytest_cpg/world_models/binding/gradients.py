@@ -28,14 +28,8 @@ class PlanGradient:
     Torch differentiates the dynamics and the model's own score, decoder or rewards; the task's
     score is differentiated by central differences in what is observed. Whether that can be done is
     found out by doing it: a model that leaves torch, detaches its tensors or predicts otherwise
-    than it does in its arm has no gradient.
-
-    Parameters
-    ----------
-    rate : callable
-        Maps latents [B, Z] and actions [B, H, A] to the scores of the arm [B, H].
-    latents, actions : array [P, Z], array [P, A]
-        Rows to find out with.
+    than it does in its arm has no gradient. ``rate`` maps latents [B, Z] and actions [B, H, A] to
+    the scores of the arm [B, H]; latents [P, Z] and actions [P, A] are rows to find out with.
     """
 
     def __init__(

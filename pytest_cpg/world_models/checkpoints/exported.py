@@ -35,14 +35,8 @@ def read(checkpoint: Checkpoint) -> Program | None:
 class Program(torch.nn.Module):
     """Dynamics that were stored as a program: no Python object is read, and none needs its class.
 
-    It takes observations [B, O] and actions [B, A] as two inputs, or joined as one [B, O + A].
-
-    Parameters
-    ----------
-    content : bytes
-        Of the file; it is what travels to other processes.
-    trusted : str
-        Digests of the files that may be opened, as in ``--cpg-trust``.
+    It takes observations [B, O] and actions [B, A] as two inputs, or joined as one [B, O + A]. The
+    content of the file travels to other processes; ``trusted`` are digests as in ``--cpg-trust``.
     """
 
     def __init__(self, content: bytes, name: str = "the file", *, trusted: str = "") -> None:

@@ -46,16 +46,8 @@ class OnnxDynamics:
 
     It takes observations [B, O] and actions [B, A] as two inputs in this order, or joined as one
     [B, O + A], in single or double precision; its first output is the next observations. ``B`` must
-    be a free axis.
-
-    Parameters
-    ----------
-    content : bytes
-        Of the file; it is what travels to other processes.
-    name : str
-        Of the file, as printed in errors.
-    data : mapping
-        Contents of the files that weights are in outside of it, by their location.
+    be a free axis. Its content travels to other processes, and so does ``data``: contents of the
+    files that weights are in outside of it, by their location.
     """
 
     def __init__(

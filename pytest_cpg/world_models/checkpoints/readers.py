@@ -39,21 +39,14 @@ or write --cpg-model=module:factory with a function of yours that loads it."""
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A model file, as a reader is given it.
-
-    Attributes
-    ----------
-    settings : mapping
-        Of the side file and of whoever loads it, but for ``rate_by`` and ``planner``.
-    task : Task or None
-        What the model is to be asked about, where that is known.
-    trusted : str
-        Digests of files that may be opened though that runs their code, as in ``--cpg-trust``.
-    """
+    """A model file, as a reader is given it."""
 
     path: Path
+    #: Of the side file and of whoever loads it, but for ``rate_by`` and ``planner``.
     settings: Mapping[str, Any] = field(default_factory=dict)
+    #: What the model is to be asked about, where that is known.
     task: Task | None = None
+    #: Digests of files that may be opened though that runs their code, as in ``--cpg-trust``.
     trusted: str = ""
 
     @cached_property
@@ -101,17 +94,9 @@ def load(
 ) -> Any:
     """Return the world model in a file, checked against a task where one is given.
 
-    Raises WorldModelError when the file cannot be read, or does not say what must be known. Raises
-    ComponentError when a library is not installed that it takes.
-
-    Parameters
-    ----------
-    trusted : str
-        Digests of files that may run code of their own, as in ``--cpg-trust``.
-    readers : mapping, optional
-        Asked in this order, in place of `READERS`.
-    **settings
-        Win over those of the side file.
+    Readers are asked in their order; settings win over those of the side file; ``trusted`` are
+    digests as in ``--cpg-trust``. Raises WorldModelError when the file cannot be read, or does not
+    say what must be known, and ComponentError when a library is not installed that it takes.
     """
     file = Path(path)
     if not file.is_file():

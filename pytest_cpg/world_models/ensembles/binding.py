@@ -80,22 +80,11 @@ def bind_ensemble(
     terminated: Terminated | None = None,
     seed: int = 0,
 ) -> BoundEnsemble:
-    """Return the rollouts of an ensemble, checked on a few rows.
+    """Return the rollouts of an ensemble, checked on rows of observations [P, O], actions [P, A].
 
-    Raises WorldModelError, saying what the model lacks, or how it breaks its promise.
-
-    Parameters
-    ----------
-    model : object or Ensemble
-        With ``step`` or ``rollout`` and ``members``, or several dynamics. numpy arrays and torch
-        tensors are both accepted.
-    observations, actions : array [P, O], array [P, A]
-        Rows to check with.
-    terminated : callable, optional
-        Maps observations [..., O] to whether an episode ends there [...]. It holds beside what the
-        model says.
-    seed : int
-        Of the noise of a model that draws; every rollout draws the same.
+    An episode ends where the model says so, or ``terminated`` of observations [..., O]. Every
+    rollout of a model that draws draws the same, by the seed. Raises WorldModelError, saying what
+    the model lacks, or how it breaks its promise.
     """
     refused = no_model(model, how=_HOW) if model is None or isinstance(model, type) else ""
     if refused:

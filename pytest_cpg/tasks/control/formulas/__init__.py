@@ -27,33 +27,23 @@ LEVELS, BOX = "levels", "box"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formulas:
-    """What one task of the suite observes and wants.
-
-    Attributes
-    ----------
-    levels : sequence of float
-        Controls of each actuator, in the actuator's units; actions are all their combinations.
-    threshold : float
-        Least reward of a step that succeeds.
-    observed : sequence of str
-        What each number of an observation is, with its unit if it has one.
-    observe, score, reward : callable
-        As in `Task`.
-    context : callable
-        Maps dm_control's physics to the episode's part of the state, [C].
-    is_box : bool
-        Actions are everything that the actuators can do, unless others are asked for.
-    """
+    """What one task of the suite observes and wants."""
 
     domain: str
     name: str
+    # Controls of each actuator, in the actuator's units; actions are all their combinations.
     levels: Sequence[float]
+    # Least reward of a step that succeeds.
     threshold: float
+    # What each number of an observation is, with its unit if it has one.
     observed: Sequence[str]
+    # As in `Task`.
     observe: Callable[[FloatArray], FloatArray]
     score: Callable[[FloatArray], FloatArray]
     reward: Callable[[FloatArray, FloatArray], FloatArray]
+    # Maps dm_control's physics to the episode's part of the state, [C].
     context: Callable[[Any], FloatArray] = field(default=lambda _: np.empty(0))
+    # Actions are everything that the actuators can do, unless others are asked for.
     is_box: bool = False
 
     @property
@@ -69,21 +59,14 @@ class Formulas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A planner that solves a task with the true dynamics, and how the task is to be set for it.
-
-    Attributes
-    ----------
-    settings : mapping
-        Fields of the planner that are not as it has them by itself.
-    options : mapping
-        What a marker would say of the task: ``budget``, ``action_repeat``, ``actions``.
-    solved : int
-        How many of 100 random starts, of seed 0, the oracle arm solved.
-    """
+    """A planner that solves a task with the true dynamics, and how the task is to be set for it."""
 
     planner: str
+    # Fields of the planner that are not as it has them by itself.
     settings: Mapping[str, Any] = field(default_factory=dict)
+    # What a marker would say of the task: ``budget``, ``action_repeat``, ``actions``.
     options: Mapping[str, Any] = field(default_factory=dict)
+    # How many of 100 random starts, of seed 0, the oracle arm solved.
     solved: int
 
     def __post_init__(self) -> None:
