@@ -81,11 +81,6 @@ def test_a_return_that_is_a_goal_decides_at_the_end_of_an_episode():
     assert set(arm.steps) == {task.budget}
 
 
-def test_a_planner_with_the_true_model_succeeds_and_one_with_a_wrong_model_fails():
-    assert run().success_rate == 1.0
-    assert run(model=Mirrored(Around())).success_rate < 0.5
-
-
 def test_steps_count_to_success_or_to_the_end_of_the_budget():
     arm = run(model=Mirrored(Around()))
     assert (arm.steps[~arm.successes] == Around().budget).all()

@@ -166,52 +166,38 @@ def test_a_spot_check_repeats_two_episodes_exactly():
     assert len({tuple(rows) for rows in picked}) > 5
 
 
+PAIR = replace(fake_arm("oracle", [True, False], returns=[0.1, 0.1]), indices=[7, 8])
+SURE = replace(PAIR, confidences=[0.5, 0.5])
+ALONE = replace(fake_arm("oracle", [True]), actions=(np.zeros((3, 1)),))
+NEXT = np.nextafter(0.1, 1)
+
+
 @pytest.mark.parametrize(
-    ("name", "row", "value", "shown"),
+    ("stored", "changed", "shown"),
     [
-        ("successes", 1, True, "successes of episode 8 was 0 and is now 1"),
-        ("steps", 0, 99, "steps of episode 7 was 100 and is now 99"),
-        ("returns", 1, np.nextafter(0.1, 1), f"returns of episode 8 was 0.1 and is now {0.1:.17f}"),
-        ("confidences", 0, 0.75, "confidences of episode 7 was 0.5 and is now 0.75"),
+        (SURE, {"successes": [True, True]}, "successes of episode 8 was 0 and is now 1"),
+        (SURE, {"steps": [99, 100]}, "steps of episode 7 was 100 and is now 99"),
+        (SURE, {"returns": [0.1, NEXT]}, f"returns of episode 8 was 0.1 and is now {NEXT!s}"),
+        (SURE, {"confidences": [0.75, 0.5]}, "confidences of episode 7 was 0.5 and is now 0.75"),
+        (PAIR, {"confidences": [0.5, 0.5]}, "confidences of episode 7 was None and is now 0.5"),
+        (SURE, {"confidences": None}, "confidences of episode 7 was 0.5 and is now None"),
+        # Other episodes were run, and others end alike by other actions.
+        (
+            SURE,
+            {"indices": [5, 6], "successes": [False, False]},
+            "indices of episode 7 was 7 and is now 5",
+        ),
+        (
+            ALONE,
+            {"actions": (np.array([[0.0], [0.0], [5e-324]]),)},
+            "episode 0 ends as it did, by other actions",
+        ),
     ],
 )
-def test_a_spot_check_names_the_episode_and_both_values(name, row, value, shown):
-    arm = replace(
-        fake_arm("oracle", [True, False], returns=[0.1, 0.1]),
-        indices=[7, 8],
-        confidences=[0.5, 0.5],
-    )
-    values = getattr(arm, name).copy()
-    values[row] = value
-    again = replace(arm, **{name: values})
-    note = spot_check(arm, rng=np.random.default_rng(0), run=lambda rows: again)
-    if name == "returns":
-        shown = f"returns of episode 8 was 0.1 and is now {float(value)!r}"
+def test_a_spot_check_names_the_episode_and_both_values(stored, changed, shown):
+    again = replace(stored, **changed)
+    note = spot_check(stored, rng=np.random.default_rng(0), run=lambda rows: again)
     assert note == f"the stored oracle arm could not be repeated: {shown}"
-
-
-def test_a_spot_check_sees_other_actions_that_end_alike():
-    arm = replace(fake_arm("learned", [True]), actions=(np.zeros((3, 1)),))
-    again = replace(arm, actions=(np.array([[0.0], [0.0], [5e-324]]),))
-    note = spot_check(arm, rng=np.random.default_rng(0), run=lambda rows: again)
-    assert note == (
-        "the stored learned arm could not be repeated: episode 0 ends as it did, by other actions"
-    )
-
-
-def test_a_spot_check_misses_no_confidence_that_came_or_went():
-    without = fake_arm("oracle", [True, False])
-    with_one = replace(without, confidences=[0.5, 0.5])
-    rng = np.random.default_rng(0)
-    assert "was None and is now 0.5" in spot_check(without, rng=rng, run=lambda rows: with_one)
-    assert "was 0.5 and is now None" in spot_check(with_one, rng=rng, run=lambda rows: without)
-
-
-def test_a_spot_check_sees_that_other_episodes_were_run():
-    arm = fake_arm("oracle", [True, True])
-    other = replace(arm, indices=[5, 6], successes=[False, False])
-    note = spot_check(arm, rng=np.random.default_rng(0), run=lambda rows: other)
-    assert "indices of episode 0 was 0 and is now 5" in note
 
 
 def test_the_only_episode_is_checked():
@@ -303,9 +289,3 @@ def test_an_arm_survives_json():
 def test_latency_of_no_decision_is_zero():
     assert Latency.of(np.array([])) == Latency(0.0, 0.0)
     assert Latency.of(np.array([1.0, 3.0])).median == 2.0
-
-
-def test_success_within_steps_counts_what_had_succeeded_by_then():
-    some = arm([True, False, True, True], [10, 500, 30, 31])
-    assert [some.success_within(n).estimate for n in (9, 10, 30, 500)] == [0, 0.25, 0.5, 0.75]
-    assert some.success_within(500) == some.interval

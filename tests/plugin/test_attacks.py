@@ -83,15 +83,6 @@ def test_a_baseline_that_is_not_there_is_refused_without_a_sign_that_a_terminal_
     assert "--cpg-baseline=\\x1b[31m : :error::red: there is no file" in flat(result)
 
 
-def test_a_factory_of_something_else_is_no_model(attacked):
-    result = attacked(BAD.replace(', model="mirrored"', ""), "--cpg-model=os:getpid")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert (
-        "'os:getpid' returned 'int', which can neither be called nor has it a rollout. Name "
-        "a function that returns the model"
-    ) in flat(result)
-
-
 LATE = """
 kept = []
 

@@ -139,14 +139,6 @@ def test_gates_that_acting_at_random_would_pass_fail(doors):
         assert "more episode" not in text.partition("Rerun pytest")[0]
 
 
-def test_two_of_ten_solved_beside_none_is_blind(doors):
-    doors.makepyfile(gate("right-quarter-open", "mirrored").replace("episodes=50", "episodes=10"))
-    result = doors.runpytest()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"BLIND: {SAID}, *", "Label INCONCLUSIVE, gap 0.20 [[]*[]]."])
-    assert "the planner 2/10 with the true dynamics" in flat(result)
-
-
 def test_a_strong_oracle_is_told_how_many_episodes_tell_it_from_chance(doors):
     """Here the size is what blinds the gate, and more of the same is what mends it."""
     small = gate("both-half-open", "right").replace("episodes=50", "episodes=10")
@@ -176,15 +168,12 @@ def test_whoever_accepts_planner_bottlenecks_accepts_blind_gates_and_is_told(doo
     assert "To accept a gate" not in page
 
 
-@pytest.mark.parametrize("accepted", [True, False])
-def test_only_who_does_not_accept_planner_bottlenecks_is_told_how_to(doors, accepted):
-    more = ', max_verdict="PLANNER BOTTLENECK"' if accepted else ""
-    doors.makepyfile(gate("closed", "right", more))
+def test_only_who_does_not_accept_planner_bottlenecks_is_told_how_to(doors):
+    doors.makepyfile(gate("closed", "right"))
     result = doors.runpytest("--cpg-html=page.html")
-    assert result.parseoutcomes() == {"inconclusive" if accepted else "failed": 1}
-    page = doors.text("page.html")
-    assert "The gate is at fault" in page
-    assert ("To accept a gate" in page) is not accepted
+    result.assert_outcomes(failed=1)
+    assert "The gate is at fault" in doors.text("page.html")
+    assert "To accept a gate" in doors.text("page.html")
 
 
 def test_a_model_that_is_worse_than_chance_is_a_bottleneck_and_no_word_of_blindness(doors):
@@ -240,13 +229,6 @@ def test_a_gate_that_passes_shows_what_chance_did(doors):
     result = doors.runpytest("-v")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["     chance solved 15/50"])
-
-
-def test_a_smoke_test_is_never_blind(doors):
-    doors.makepyfile(gate("left-half-open", "mirrored"))
-    result = doors.runpytest("--cpg-quick")
-    result.assert_outcomes(passed=1)
-    assert SAID not in flat(result)
 
 
 def test_arms_that_earn_the_same_are_told_how_to_prove_it(doors):

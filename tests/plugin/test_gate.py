@@ -23,24 +23,6 @@ def gate(task="track", model="right", more=""):
     return GATE.format(task=task, model=model, more=more)
 
 
-def test_a_good_model_passes_and_is_listed(repository):
-    repository.makepyfile(gate(more=", max_verdict='MODEL AS GOOD AS ORACLE'"))
-    result = repository.runpytest()
-    result.assert_outcomes(passed=1)
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        [
-            "test_a_good_model_passes_and_is_listed.py .*",
-            "*- cpg: 1 gate passed -*",
-            " 20 starts",
-            " *oracle  now  gap *95% CI",
-            " MODEL AS GOOD AS ORACLE (1): both solve nearly all starts",
-            " . test_gate *1.00 1.00 0.00 [[]-0.*, 0.*]",
-            "     by the observed rates alone: too few starts to prove it",
-        ]
-    )
-
-
 GATES = """
 import pytest
 

@@ -231,21 +231,6 @@ def test_an_option_without_meaning_here_is_refused_by_name(pucks):
     result.stdout.fnmatch_lines(["*--cpg-render: a gate marked cpg_plan_quality has no *"])
 
 
-def test_a_model_that_plans_itself_is_refused_by_what_it_has(pucks):
-    conftest = pucks.path / "conftest.py"
-    own = """
-class PlansItself(puck.OwnScore):
-    def plan(self, latents, rngs, remaining):
-        return np.zeros((len(latents), 8, 2)), np.ones(len(latents), dtype=int)
-
-MODELS["perfect"] = PlansItself()
-"""
-    conftest.write_text(f"import numpy as np\n{CONFTEST}{own}")
-    result = pucks()
-    result.assert_outcomes(errors=1)
-    assert "a model that plans itself (plan)" in flat(result)
-
-
 def test_after_ctrl_c_nothing_is_promised_that_it_does_not_keep(pucks):
     conftest = pucks.path / "conftest.py"
     own = """

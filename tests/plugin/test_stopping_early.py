@@ -127,25 +127,25 @@ def test_what_is_proven_or_accepted_passes(judged):
     )
 
 
-@pytest.mark.parametrize(
-    ("more", "drop"),
-    [
-        (", episodes=50", "0.14"),
-        (', episodes=50, interval="tango"', "0.11"),
-        (", episodes=50, margin=0.2", "0.20"),
-        (', episodes=50, margin=0.2, max_verdict="INCONCLUSIVE"', "0.20"),
-        (', stop="sequential", max_episodes=50', "0.16"),
-    ],
-)
-def test_a_gate_that_passes_says_which_drops_it_could_not_have_seen(repository, more, drop):
-    gates(repository, good=("right", more))
-    result = repository.runpytest()
-    assert f" A drop below {drop} may pass; larger ones fail 4 times in 5." in result.outlines
-
-
-def test_a_smoke_test_says_nothing_of_drops(repository):
-    gates(repository, good=("right", ", episodes=50"))
-    assert "may pass" not in repository.runpytest("--cpg-quick").stdout.str()
+def test_a_gate_that_passes_says_which_drops_it_could_not_have_seen(repository):
+    text = text_of(
+        plain=("right", ", episodes=50"),
+        tango=("right", ', episodes=50, interval="tango"'),
+        early=("right", ', stop="sequential", max_episodes=50'),
+        margin=("right", ", episodes=50, margin=0.2"),
+        accepted=("right", ', episodes=50, margin=0.2, max_verdict="INCONCLUSIVE"'),
+    )
+    repository.makepyfile(test_gates=text)
+    said = "may pass; larger ones fail 4 times in 5."
+    result = repository.runpytest("-v")
+    result.stdout.fnmatch_lines(
+        [
+            *(" . test_plain *", f"     A drop below 0.14 {said}"),
+            *(" . test_tango *", f"     A drop below 0.11 {said}"),
+            *(" . test_early *", f"     A drop below 0.16 {said}"),
+            f" 2 gates: A drop below 0.20 {said}",
+        ]
+    )
 
 
 def test_a_plan_says_what_gates_could_find_and_runs_nothing(repository):

@@ -148,21 +148,3 @@ def test_a_planner_that_wants_a_policy_says_where_there_is_none(repository):
     assert result.parseoutcomes() == {"inconclusive": 1}
     said = "the planner takes 24 plans from a model's policy, and this model has none: they are"
     assert said in words(result)
-
-
-@pytest.mark.parametrize(
-    ("policy", "said"),
-    [
-        ("return np.zeros((len(latents), 2))", "expected [8, 1]. Return one row for each"),
-        (
-            "return np.full((len(latents), 1), np.nan)",
-            "The model gave NaN for policy, so there is no verdict: episode 0",
-        ),
-    ],
-)
-def test_a_policy_of_a_wrong_shape_or_no_number_fails_with_the_episode(repository, policy, said):
-    more = f"\n    def policy(self, latents):\n        {policy}"
-    repository.makepyfile(OWN.format(more=more, planner="tdmpc2", marked=""))
-    result = repository.runpytest()
-    result.assert_outcomes(errors=1)
-    assert said in words(result)
