@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_cpg.stats.intervals import (
+    BoolArray,
     Interval,
     as_floats,
     check_arm,
@@ -85,7 +85,7 @@ def agresti_caffo_above(
     *,
     gap: float = 0.0,
     z: float,
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Return where the interval lies above ``gap``, for counts that broadcast and are trusted."""
     s, n = as_floats(oracle_successes, oracle_episodes)
     t, m = as_floats(learned_successes, learned_episodes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_cpg.stats.graded_answers import (
     DEFAULT_POINTS,
@@ -15,7 +15,7 @@ from pytest_cpg.stats.graded_answers import (
     OperatingPoints,
     measured,
 )
-from pytest_cpg.stats.intervals import Interval, check_count
+from pytest_cpg.stats.intervals import FloatArray, Interval, check_count
 from pytest_cpg.stats.sampled import FEWEST_RESAMPLES, Adjusted, Percentile, Sampled, Scaled, Share
 
 # Resamples that are measured together: their counts fit into a cache.
@@ -108,14 +108,14 @@ def _resampled(
     rng: np.random.Generator,
     resamples: int,
     points: OperatingPoints,
-) -> list[dict[str, NDArray[np.float64]]]:
+) -> list[dict[str, FloatArray]]:
     """Return each metric [R] of each table, in the same resamples of groups."""
     wanted = check_count("resamples", resamples, least=FEWEST_RESAMPLES)
     groups = tables[0].groups
     many = int(groups.max()) + 1
     if many < 2:
         raise ValueError(f"need two groups or more to resample, got {many}")
-    parts: list[list[dict[str, NDArray[np.float64]]]] = [[] for _ in tables]
+    parts: list[list[dict[str, FloatArray]]] = [[] for _ in tables]
     for start in range(0, wanted, _AT_ONCE):
         rows = min(_AT_ONCE, wanted - start)
         drawn = rng.integers(many, size=(rows, many)) + many * np.arange(rows)[:, None]
@@ -131,7 +131,7 @@ def _resampled(
 def _sampled(
     name: str,
     estimate: float,
-    drawn: NDArray[np.float64],
+    drawn: FloatArray,
     *,
     answers: GradedAnswers,
     points: OperatingPoints,
@@ -228,9 +228,7 @@ def risk_intervals(
     ]
 
 
-def _difference(
-    name: str, change: float, drawn: NDArray[np.float64], *, freedom: int
-) -> Sampled | None:
+def _difference(name: str, change: float, drawn: FloatArray, *, freedom: int) -> Sampled | None:
     if np.isnan(change):
         return None
     if name in _JUMPING:
@@ -248,9 +246,7 @@ def _difference(
     )
 
 
-def _change_of_loss(
-    now: GradedAnswers, before: GradedAnswers, drawn: NDArray[np.float64]
-) -> Sampled:
+def _change_of_loss(now: GradedAnswers, before: GradedAnswers, drawn: FloatArray) -> Sampled:
     n = len(now)
     more, fewer = int((now.wrong & ~before.wrong).sum()), int((before.wrong & ~now.wrong).sum())
     change, moved = (more - fewer) / n, (more + fewer) / n

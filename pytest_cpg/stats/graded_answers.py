@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_cpg.stats.intervals import BoolArray, FloatArray
+
 SAME_CONFIDENCE = 1e-9
 """Closer confidences differ by rounding alone."""
 # What differs by less is equal: shares of whole numbers beside decimals, sums in other orders.
@@ -40,7 +42,7 @@ class OperatingPoints:
 DEFAULT_POINTS = OperatingPoints()
 
 
-def levels(confidences: NDArray[np.float64]) -> NDArray[np.intp]:
+def levels(confidences: FloatArray) -> NDArray[np.intp]:
     """Return which threshold [N] lets each answer in first: 0 is the surest."""
     order = np.argsort(-confidences, kind="stable")
     steps = -np.diff(confidences[order]) >= SAME_CONFIDENCE
@@ -62,7 +64,7 @@ class Curves:
         self.total, self.wrong = self.ends[:, -1], self.lost[:, -1]
         self.risk = _share(self.lost, self.ends)
 
-    def metrics(self, points: OperatingPoints) -> dict[str, NDArray[np.float64]]:
+    def metrics(self, points: OperatingPoints) -> dict[str, FloatArray]:
         """Return each metric [R] that needs no stakes; NaN where undefined."""
         area, _, excess = self.aurc()
         return {
@@ -78,10 +80,10 @@ class Curves:
         }
 
     @property
-    def _is_mixed(self) -> NDArray[np.bool_]:
+    def _is_mixed(self) -> BoolArray:
         return (self.wrong > 0) & (self.wrong < self.total)
 
-    def aurc(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def aurc(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return AURC [R], in closed form the mean over all orders within ties, ideal, excess."""
         harmonic = np.concatenate([[0.0], (1 / np.arange(1, self.total.max() + 1)).cumsum()])
         # Of k answers down to within a tie, W + rate * (k - a) are wrong: rate, and the rest by k.
@@ -95,7 +97,7 @@ class Curves:
         excess = np.where(self._is_mixed, _share(beyond, loss - ideal), np.nan)
         return area, ideal, excess
 
-    def _orders(self) -> dict[str, NDArray[np.float64]]:
+    def _orders(self) -> dict[str, FloatArray]:
         """Return the shares of pairs of a right and a wrong answer that are in disorder."""
         right = self.at - self.wrong_at
         reversed_pairs = (right * self.lost[:, :-1]).sum(axis=1)
@@ -104,12 +106,12 @@ class Curves:
         auroc = np.where(self._is_mixed, 1 - _share(reversed_pairs + ties / 2, pairs), np.nan)
         return {"rpp": reversed_pairs / self.total**2, "auroc": auroc}
 
-    def _coverage_resolution(self, bins: int) -> NDArray[np.float64]:
+    def _coverage_resolution(self, bins: int) -> FloatArray:
         # In whole numbers: 0.3 lies in the fourth bin of ten. 1 lies in the last.
         held = np.minimum(self.ends * bins // self.total[:, None], bins - 1)
         return np.asarray((1 + (np.diff(held, axis=1) > 0).sum(axis=1)) / bins)
 
-    def _risk_at(self, coverage: float) -> NDArray[np.float64]:
+    def _risk_at(self, coverage: float) -> FloatArray:
         """Return the risk of the surest answers, ties in random order."""
         wanted = coverage * self.total
         level = (self.ends[:, 1:] < wanted[:, None]).sum(axis=1)
@@ -118,7 +120,7 @@ class Curves:
         expected = self.lost[rows, level] + rate * (wanted - self.ends[rows, level])
         return np.asarray(expected / wanted)
 
-    def _coverage_at(self, risk: float) -> NDArray[np.float64]:
+    def _coverage_at(self, risk: float) -> FloatArray:
         """Return the largest coverage whose risk is accepted."""
         is_accepted = self.risk <= risk + _ROUNDING
         return np.asarray(np.where(is_accepted, self.ends, 0).max(axis=1) / self.total)
@@ -131,7 +133,7 @@ def _from_origin(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return ends
 
 
-def _share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+def _share(part: NDArray[Any], whole: NDArray[Any]) -> FloatArray:
     """Return ``part / whole``, and 0 where there is nothing."""
     return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(whole)), where=whole > 0))
 
@@ -154,9 +156,9 @@ class GradedAnswers:
 
     __slots__ = ("confidences", "groups", "stakes", "wrong")
 
-    wrong: NDArray[np.bool_]
-    confidences: NDArray[np.float64]
-    stakes: NDArray[np.float64]
+    wrong: BoolArray
+    confidences: FloatArray
+    stakes: FloatArray
     groups: NDArray[np.intp]
 
     def __init__(
@@ -206,7 +208,7 @@ class GradedAnswers:
         return self.take(self.confidences >= last - SAME_CONFIDENCE)
 
 
-def _finite(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+def _finite(name: str, values: ArrayLike, n: int) -> FloatArray:
     values = np.array(values)
     # A bool may be an answer in the place of its confidence, and a text would be read as a number.
     if values.dtype.kind in "bSU":
@@ -345,7 +347,7 @@ def risk_coverage(answers: GradedAnswers) -> RiskCoverage:
 
 def measured(
     answers: GradedAnswers, times: NDArray[np.int64], *, points: OperatingPoints = DEFAULT_POINTS
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, FloatArray]:
     """Return each metric [R] of answers that are counted ``times`` [R, N]; NaN where undefined."""
     level = levels(answers.confidences)
     order = np.argsort(level, kind="stable")

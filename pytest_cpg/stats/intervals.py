@@ -10,10 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from statistics import NormalDist
-from typing import SupportsIndex
+from typing import SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +64,13 @@ def wald_bounds(gap: float, variance: float, z: float) -> tuple[float, float]:
     return max(-1.0, gap - half), min(1.0, gap + half)
 
 
-def exceeds(excess: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.bool_]:
+def exceeds(excess: FloatArray, squared: FloatArray) -> BoolArray:
     """Return where ``excess`` is above the positive root of ``squared``."""
-    above: NDArray[np.bool_] = (excess > 0) & (excess**2 > squared)
+    above: BoolArray = (excess > 0) & (excess**2 > squared)
     return above
 
 
-def as_floats(*counts: ArrayLike) -> list[NDArray[np.float64]]:
+def as_floats(*counts: ArrayLike) -> list[FloatArray]:
     """Return counts, which need not be whole, as arrays."""
     return [np.asarray(count, dtype=np.float64) for count in counts]
 

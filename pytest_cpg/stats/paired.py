@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.intervals import (
+    BoolArray,
     Interval,
     as_floats,
     check_count,
@@ -52,7 +53,7 @@ class PairedMethod:
     name: str
     bounds: Callable[..., tuple[float, float]]
     statistic: Callable[[int, int, int], float]
-    above: Callable[..., NDArray[np.bool_]]
+    above: Callable[..., BoolArray]
 
     def interval(self, pairs: Pairs, *, level: float = 0.95) -> Interval:
         """Bound the gap."""
@@ -115,12 +116,7 @@ class PairedMethod:
 
 
 def fewest_wins(
-    above: Callable[..., NDArray[np.bool_]],
-    disagreed: ArrayLike,
-    pairs: int,
-    *,
-    gap: float = 0.0,
-    z: float,
+    above: Callable[..., BoolArray], disagreed: ArrayLike, pairs: int, *, gap: float = 0.0, z: float
 ) -> NDArray[np.intp]:
     """Return the fewest wins of the oracle arm with which an interval lies above ``gap``.
 
@@ -181,7 +177,7 @@ def _wald_statistic(wins: int, losses: int, pairs: int) -> float:
 
 def _wald_above(
     wins: ArrayLike, losses: ArrayLike, pairs: ArrayLike, *, gap: float = 0.0, z: float
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     b, c, n = as_floats(wins, losses, pairs)
     p, q = (b + 1) / (n + 2), (c + 1) / (n + 2)
     return exceeds(p - q - gap, z**2 * (p + q - (p - q) ** 2) / (n + 2))
@@ -239,7 +235,7 @@ def _score_statistic(wins: int, losses: int, pairs: int) -> float:  # noqa: ARG0
 
 def _score_above(
     wins: ArrayLike, losses: ArrayLike, pairs: ArrayLike, *, gap: float = 0.0, z: float
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     # The score test rejects the gap itself, so that no bound need be searched for.
     b, c, n = as_floats(wins, losses, pairs)
     excess = (b - c) / n - gap

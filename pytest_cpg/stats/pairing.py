@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_cpg.stats.intervals import check_count, real_or_nan
+from pytest_cpg.stats.intervals import FloatArray, check_count, real_or_nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +102,7 @@ def farthest_count(n: int, rate: float) -> int:
     return math.ceil(third + math.sqrt(third**2 + 6 * third * n * rate * (1 - rate)))
 
 
-def multinomial_chance(
-    n: int, *kinds: tuple[NDArray[np.int64], float | NDArray[np.float64]]
-) -> NDArray[np.float64]:
+def multinomial_chance(n: int, *kinds: tuple[NDArray[np.int64], float | FloatArray]) -> FloatArray:
     """Return the multinomial chance of counts of kinds of known rates, and of all the rest."""
     from scipy.special import gammaln, xlogy
 
@@ -113,13 +111,13 @@ def multinomial_chance(
     log = gammaln(n + 1)
     for count, rate in (*kinds, (np.maximum(rest, 0), rest_rate)):
         log = log + xlogy(count, rate) - gammaln(count + 1)
-    chance: NDArray[np.float64] = np.where(rest >= 0, np.exp(log), 0.0)
+    chance: FloatArray = np.where(rest >= 0, np.exp(log), 0.0)
     return chance
 
 
 def joint_chance(
     rates: PairRates, n: int, m: int, s: NDArray[np.int64], t: NDArray[np.int64]
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return the chance of ``s`` of ``m`` oracle and ``t`` of ``n`` learned successes.
 
     The first ``n`` episodes of the oracle arm are paired. The inverse Fourier transform of the
@@ -135,12 +133,12 @@ def joint_chance(
     return grid[s % rows, t % columns]
 
 
-def total_chance(chances: NDArray[np.float64]) -> float:
+def total_chance(chances: FloatArray) -> float:
     """Return the sum of chances, which rounding keeps from leaving [0, 1]."""
     return min(1.0, max(0.0, float(chances.sum())))
 
 
-def shares_of_disagreement(least: float, number: int) -> NDArray[np.float64]:
+def shares_of_disagreement(least: float, number: int) -> FloatArray:
     """Return shares from ``least`` to 1, evenly spaced in the arc sine of their roots.
 
     On that scale counts vary evenly (Anscombe, Biometrika 35:246-254, 1948).

@@ -63,12 +63,7 @@ def gap_power(
 # The sessions of a history ask the same of every gate, again and again.
 @cache
 def detectable_gap(
-    oracle_rate: float,
-    episodes: int,
-    *,
-    power: float = 0.8,
-    share: float = 0.0,
-    **gate: Any,
+    oracle_rate: float, episodes: int, *, power: float = 0.8, share: float = 0.0, **gate: Any
 ) -> float | None:
     """Return the smallest gap that a gate of fixed size finds with this power, in (0, 1].
 

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.intervals import (
+    BoolArray,
+    FloatArray,
     Interval,
     check_arm,
     check_count,
@@ -76,7 +78,7 @@ def rank_models(
     )
 
 
-def _check_outcomes(names: Sequence[str], outcomes: ArrayLike) -> NDArray[np.bool_]:
+def _check_outcomes(names: Sequence[str], outcomes: ArrayLike) -> BoolArray:
     if isinstance(names, str) or len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(f"need different names of at least two models, got {names!r}")
     solved = np.asarray(outcomes)
@@ -143,9 +145,7 @@ def kendall_interval(metric: ArrayLike, success: ArrayLike, *, level: float = 0.
     )
 
 
-def _check_models(
-    metric: ArrayLike, success: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _check_models(metric: ArrayLike, success: ArrayLike) -> tuple[FloatArray, FloatArray]:
     columns = []
     for name, values in (("metric", metric), ("success", success)):
         column = np.asarray(values)

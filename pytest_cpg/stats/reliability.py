@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_cpg.stats.graded_answers import GradedAnswers, levels
+from pytest_cpg.stats.intervals import FloatArray
 
 _BINS = 10
 _FOLDS = 5
@@ -77,9 +77,7 @@ def reliability(answers: GradedAnswers) -> Reliability:
     )
 
 
-def _isotonic(
-    confidences: NDArray[np.float64], right: NDArray[np.float64], places: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _isotonic(confidences: FloatArray, right: FloatArray, places: FloatArray) -> FloatArray:
     """Return the chance of being right at the confidences ``places``, straight between others."""
     from scipy.optimize import isotonic_regression
 
@@ -90,9 +88,7 @@ def _isotonic(
     return np.asarray(np.interp(places, at, isotonic_regression(shares, weights=counted).x))
 
 
-def _bins(
-    confidences: NDArray[np.float64], right: NDArray[np.float64]
-) -> tuple[ReliabilityBin, ...]:
+def _bins(confidences: FloatArray, right: FloatArray) -> tuple[ReliabilityBin, ...]:
     # 0.7 * 10 and a mean of seven tenths may round to either side of 7.
     held = np.minimum((confidences * _BINS + _ROUNDING).astype(int), _BINS - 1)
     return tuple(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_cpg.stats.intervals import Interval, critical_value, student_critical_value
+from pytest_cpg.stats.intervals import FloatArray, Interval, critical_value, student_critical_value
 
 # Below this size squares and their sums stay finite.
 LARGEST_RETURN = 1e100
@@ -120,7 +120,7 @@ def fieller_interval(
     )
 
 
-def _check_returns(**arms: ArrayLike) -> tuple[NDArray[np.float64], ...]:
+def _check_returns(**arms: ArrayLike) -> tuple[FloatArray, ...]:
     columns = []
     for name, returns in arms.items():
         column = np.asarray(returns)
@@ -187,7 +187,7 @@ def mean_p_value(scores: ArrayLike, *, limit: float, unseen: float) -> float:
     return max(student, float(share_below(_knots(scores, unseen), limit)))
 
 
-def _knots(scores: ArrayLike, unseen: float) -> NDArray[np.float64]:
+def _knots(scores: ArrayLike, unseen: float) -> FloatArray:
     """Return scores [..., N] in rising order behind the worst that there may be: [..., 1 + N]."""
     rising = np.sort(np.asarray(scores, dtype=np.float64))
     worst = np.minimum(rising[..., :1], unseen)
@@ -207,9 +207,7 @@ def _quantile(knots: tuple[float, ...], share: float) -> float:
     return float(brentq(lambda mean: share_below(rising, mean) - share, low, high, xtol=1e-12))
 
 
-def share_below(
-    knots: NDArray[np.float64], mean: float | NDArray[np.float64]
-) -> NDArray[np.float64]:
+def share_below(knots: FloatArray, mean: float | FloatArray) -> FloatArray:
     """Return the share of the randomly weighted means of rising numbers [..., K] up to one mean.
 
     The density of these means is a B-spline (Curry and Schoenberg, J. Anal. Math. 17:71-107, 1966),

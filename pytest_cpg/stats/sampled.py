@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_cpg.stats.intervals import (
+    FloatArray,
     Interval,
     check_fraction,
     critical_value,
@@ -206,7 +206,7 @@ class Percentile(_Tested):
     """
 
     estimate: float
-    resamples: NDArray[np.float64]
+    resamples: FloatArray
 
     def __post_init__(self) -> None:
         shape = np.shape(self.resamples)

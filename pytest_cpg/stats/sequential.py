@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_cpg.stats.intervals import (
+    BoolArray,
+    FloatArray,
     Interval,
     check_count,
     check_margin,
@@ -22,9 +24,7 @@ from pytest_cpg.stats.intervals import (
 from pytest_cpg.stats.paired import BONETT_PRICE, TANGO, PairedMethod
 from pytest_cpg.stats.pairing import Pairs, shares_of_disagreement
 
-FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]
-BoolArray: TypeAlias = NDArray[np.bool_]
 
 FIRST_LOOK = 10
 _STEP = 25

@@ -11,12 +11,4 @@ from pytest_cpg.gates.plan_quality.agents import Edits, ShortOfErrorWarning, sco
 from pytest_cpg.gates.plan_quality.formulas import PlanScore, Search, cfsim
 from pytest_cpg.gates.plan_quality.simulator import Environment
 
-__all__ = [
-    "Edits",
-    "Environment",
-    "PlanScore",
-    "Search",
-    "ShortOfErrorWarning",
-    "cfsim",
-    "score",
-]
+__all__ = ["Edits", "Environment", "PlanScore", "Search", "ShortOfErrorWarning", "cfsim", "score"]

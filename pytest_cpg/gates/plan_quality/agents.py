@@ -14,12 +14,7 @@ import numpy.typing as npt
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.gates.plan_quality.formulas import PlanScore, Search, explore
-from pytest_cpg.gates.plan_quality.simulator import (
-    Environment,
-    Plan,
-    Simulator,
-    check_environment,
-)
+from pytest_cpg.gates.plan_quality.simulator import Environment, Plan, Simulator, check_environment
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.intervals import check_count
 from pytest_cpg.stats.returns import fieller_interval

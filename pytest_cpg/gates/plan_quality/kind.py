@@ -14,14 +14,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates import BUILT_IN
-from pytest_cpg.gates.arguments import (
-    OF_EPISODES,
-    REQUIRED,
-    Argument,
-    as_given,
-    between,
-    of_option,
-)
+from pytest_cpg.gates.arguments import OF_EPISODES, REQUIRED, Argument, as_given, between, of_option
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Severity
 from pytest_cpg.gates.choices import task_and_planner
 from pytest_cpg.gates.criteria import Cost, CriteriaKind
@@ -114,11 +107,7 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
             starts=values["starts"],
             level=values["confidence"],
         )
-        return Spec(
-            task=task,
-            design=lambda built: shared(task=built),
-            criteria=criteria,
-        )
+        return Spec(task=task, design=lambda built: shared(task=built), criteria=criteria)
 
     def criteria(self, result: PlanQualityResult) -> list[Criterion]:
         """Return what is asked of a result; nothing where nothing is known."""

@@ -277,13 +277,7 @@ class Decided(NamedTuple):
         return Decided(self.decisions.take(rows), self.plans[rows], self.arm)
 
 
-def decide(
-    design: Design,
-    learned: BoundModel,
-    starts: Starts,
-    *,
-    progress: Progress,
-) -> Decided:
+def decide(design: Design, learned: BoundModel, starts: Starts, *, progress: Progress) -> Decided:
     """Run the episodes of a learned model, and return all that was decided in them.
 
     ``progress`` is told what an `ArmRun` tells.

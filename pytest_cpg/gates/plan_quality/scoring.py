@@ -8,14 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from pytest_cpg.contracts import (
-    ActionSpace,
-    BoolArray,
-    FiniteActions,
-    FloatArray,
-    IntArray,
-    Plans,
-)
+from pytest_cpg.contracts import ActionSpace, BoolArray, FiniteActions, FloatArray, IntArray, Plans
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
@@ -111,10 +104,7 @@ def standings_of(
 
 
 def _chosen_in_truth(
-    design: Design,
-    oracle: BoundModel,
-    decisions: Decisions,
-    progress: Callable[[int, int], None],
+    design: Design, oracle: BoundModel, decisions: Decisions, progress: Callable[[int, int], None]
 ) -> FloatArray:
     """Return the plans [N, H, A] that the planner chooses with the true dynamics."""
     planner, chosen_plans, count = design.planner, [], len(decisions.rows)

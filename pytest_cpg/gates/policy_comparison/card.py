@@ -66,10 +66,7 @@ def shown(
         "table": _table(kind, result),
         "facts": tuple((name, text) for name, text in _facts(result, model) if text),
         "effect": Effect(
-            found=result.loss,
-            unit="of queries",
-            margin=result.trivial_loss,
-            is_difference=False,
+            found=result.loss, unit="of queries", margin=result.trivial_loss, is_difference=False
         ),
         "figures": figures(result),
         "trends": tuple(_trends(result)),

@@ -134,8 +134,7 @@ class PolicyQueries:
             raise ValueError("no query is taken: give at least one index")
         arrays = {name: getattr(self, name) for name in ARRAYS}
         return replace(
-            self,
-            **{name: array[chosen] for name, array in arrays.items() if array is not None},
+            self, **{name: array[chosen] for name, array in arrays.items() if array is not None}
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -251,11 +250,7 @@ class PolicyQueries:
                 check_repeats(self.policies[policy], f"policy {policy}", observed, acted)
 
     def act(
-        self,
-        policy: int,
-        observations: FloatArray,
-        step: int = 0,
-        starts: FloatArray | None = None,
+        self, policy: int, observations: FloatArray, step: int = 0, starts: FloatArray | None = None
     ) -> FloatArray:
         """Return the actions [B, A] of a policy, by its index, on observations [B, O].
 

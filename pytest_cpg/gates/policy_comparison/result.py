@@ -71,11 +71,7 @@ class Grades:
 
 
 def grade(
-    answers: GradedAnswers,
-    criteria: Criteria,
-    *,
-    trivial: Sequence[BoolArray],
-    horizons: IntArray,
+    answers: GradedAnswers, criteria: Criteria, *, trivial: Sequence[BoolArray], horizons: IntArray
 ) -> Grades:
     """Return what answers are worth; ``trivial`` are wrong ones [N] of what needs no model."""
     points = OperatingPoints(coverage=criteria.min_coverage, risk=criteria.max_risk)
