@@ -18,8 +18,7 @@ from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.contracts.errors import own_frames
 from pytest_cpg.gates.card import Card, Ruling
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.finding import Finding
-from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict
+from pytest_cpg.gates.kind import Alarm, Finding, ForecastLine, Lost, MaxVerdict
 
 # pytest leaves the frames of this module out of a user's traceback.
 __tracebackhide__ = True

@@ -308,3 +308,29 @@ def numbers_of(intervals: Mapping[str, Interval | None]) -> dict[str, float]:
 def comparison_name(gate: str, number: int) -> str:
     """Return the name of a gate's comparison ``number``, counted from 1."""
     return gate if number == 1 else f"{gate} #{number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reel:
+    """One arm's episode, and how it ended: "solved at step 204".
+
+    Frames are steps, rising, and what was seen there: WebP of 4 to 3 as base64.
+    """
+
+    arm: str
+    ending: str
+    is_solved: bool
+    frames: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """A lost episode in both arms, the oracle first, and how many were lost.
+
+    The period is the seconds of a step; 0 where a step has no time.
+    """
+
+    episode: int
+    lost: int
+    period: float
+    reels: tuple[Reel, ...]

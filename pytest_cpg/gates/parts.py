@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     from pytest_cpg.contracts import Task
     from pytest_cpg.episodes.replay import Replay
     from pytest_cpg.gates.drift import Drift
-    from pytest_cpg.gates.finding import Compared, Finding
-    from pytest_cpg.gates.kind import Alarm, ForecastLine, Lost, MaxVerdict, Measuring, Run
+    from pytest_cpg.gates.kind import (
+        Alarm,
+        Compared,
+        Finding,
+        ForecastLine,
+        Lost,
+        MaxVerdict,
+        Measuring,
+        Run,
+    )
 
 
 class SmokeTest(Protocol):

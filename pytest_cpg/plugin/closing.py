@@ -16,7 +16,7 @@ import pytest
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates import HISTORY
 from pytest_cpg.gates.answer import ask_at_end
-from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.kind import Finding
 from pytest_cpg.gates.parts import Costs
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.git import git_state

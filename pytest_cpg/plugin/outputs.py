@@ -12,7 +12,7 @@ from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.render.formats import FORMATS, is_free, lacking, write_reports
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.gates.kind import Finding
     from pytest_cpg.render.github import Location
     from pytest_cpg.report.session import Session
 
@@ -105,7 +105,7 @@ class SessionOutputs:
 
 def _added(summary: Path, text: str) -> list[Finding]:
     """Add to a job's summary, and return why that cannot be done."""
-    from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.gates.kind import Finding
 
     try:
         with summary.open("a", encoding="utf-8") as file:

@@ -22,10 +22,9 @@ from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.episodes.replay import Replay
 from pytest_cpg.gates.answer import ask
-from pytest_cpg.gates.card import Command
+from pytest_cpg.gates.card import Command, Strip
 from pytest_cpg.gates.kind import Lost, Run
 from pytest_cpg.gates.parts import ReplaysBroken
-from pytest_cpg.gates.strip import Strip
 from pytest_cpg.machine.files import FileError, ignore_in_git
 from pytest_cpg.plugin.attempt import ATTEMPT
 from pytest_cpg.plugin.invocation import (

@@ -13,8 +13,8 @@ import pytest
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
-from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kept import entry_for
+from pytest_cpg.gates.kind import Finding
 from pytest_cpg.gates.parts import Alarms, Baselined, Forecasts, Replays, SmokeTest
 from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
 from pytest_cpg.plugin.closing import Closing, SessionBaseline

@@ -20,7 +20,7 @@ from pytest_cpg.contracts import ComponentError, CpgError, FloatArray, IntArray,
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import Pictures
 from pytest_cpg.episodes.replay import ArmTraces, EpisodeTrace
-from pytest_cpg.gates.strip import Reel, Strip
+from pytest_cpg.gates.card import Reel, Strip
 from pytest_cpg.machine.files import replace_file
 from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, Frames
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.gates.kind import Finding
     from pytest_cpg.report.session import Session
 
 
@@ -70,7 +70,7 @@ def write_reports(
     What cannot be written fails the session, and costs neither the others nor the summary.
     """
     # They load numpy.
-    from pytest_cpg.gates.finding import Finding
+    from pytest_cpg.gates.kind import Finding
     from pytest_cpg.machine.files import FileError, write_text
 
     findings = []

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from pytest_cpg.gates.card import Command, Figure, Severity
+from pytest_cpg.gates.card import Command, Figure, Reel, Severity, Strip
 from pytest_cpg.gates.drift import Drift, Label, revision
 from pytest_cpg.gates.notation import duration, ranges
-from pytest_cpg.gates.strip import Reel, Strip
 from pytest_cpg.render.axis import Axis, Bar, bar, effect_axis
 from pytest_cpg.render.figures import Course, Plot, Spark, draw, spark
 from pytest_cpg.render.words import reasons

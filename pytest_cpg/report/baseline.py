@@ -20,8 +20,8 @@ from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.drift import Label, revision
-from pytest_cpg.gates.finding import Finding, named
 from pytest_cpg.gates.kept import KeptResult, entry_for
+from pytest_cpg.gates.kind import Finding, named
 from pytest_cpg.gates.parts import Unprovable
 from pytest_cpg.machine.files import FileError, FileKind, is_special, locked, write_text
 from pytest_cpg.machine.git import GitState, git_state

@@ -14,12 +14,10 @@ from typing import Any, Literal, NotRequired, TypedDict
 from pytest_cpg.contracts import CpgError, KindError
 from pytest_cpg.contracts.codec import decode, encode, loads
 from pytest_cpg.gates.answer import ask
-from pytest_cpg.gates.card import Command
+from pytest_cpg.gates.card import Command, Strip
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.finding import Finding
 from pytest_cpg.gates.kept import FIRST_KIND
-from pytest_cpg.gates.kind import max_verdict_of
-from pytest_cpg.gates.strip import Strip
+from pytest_cpg.gates.kind import Finding, max_verdict_of
 from pytest_cpg.machine.files import FileError, FileKind, ignore_in_git, locked, write_text
 from pytest_cpg.report import history
 from pytest_cpg.report.history import Found, History

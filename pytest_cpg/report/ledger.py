@@ -14,11 +14,9 @@ from typing import Any, Literal, TypeAlias
 from pytest_cpg.contracts import KindError
 from pytest_cpg.contracts.codec import UNWRITTEN, decode, encode, loads
 from pytest_cpg.gates.answer import ask
-from pytest_cpg.gates.card import AA_CHECK, Card, Command, Ruling, Severity
+from pytest_cpg.gates.card import AA_CHECK, Card, Command, Ruling, Severity, Strip
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.finding import Finding
-from pytest_cpg.gates.kind import GateKind, MaxVerdict
-from pytest_cpg.gates.strip import Strip
+from pytest_cpg.gates.kind import Finding, GateKind, MaxVerdict
 from pytest_cpg.report.history import NO_HISTORY, History
 
 CANNOT_FAIL = "its max_verdict accepts every verdict, so that it cannot fail"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_cpg.gates.card import Card, Severity, comparison_name
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.finding import Compared, Finding
+from pytest_cpg.gates.kind import Compared, Finding
 from pytest_cpg.gates.notation import fitted_names
 from pytest_cpg.report.history import NO_HISTORY, History
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger

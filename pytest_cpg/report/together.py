@@ -14,8 +14,7 @@ from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.card import Severity
-from pytest_cpg.gates.finding import Finding, named
-from pytest_cpg.gates.kind import Alarm
+from pytest_cpg.gates.kind import Alarm, Finding, named
 from pytest_cpg.gates.parts import Alarms, Together, WithoutEffect
 from pytest_cpg.report.ledger import CANNOT_FAIL, Ledger
 from pytest_cpg.report.session import Comparison, Session

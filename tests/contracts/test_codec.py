@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.codec import BESIDE, UNWRITTEN, CodecError, decode, encode, loads
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.kind import Finding
 from pytest_cpg.gates.planning_gap.cause import Diagnosis
 from pytest_cpg.gates.planning_gap.records import BaselineGate, Loss
 from pytest_cpg.stats import Interval

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.kind import Finding
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
 from pytest_cpg.machine.files import FileError, archive_members
 from pytest_cpg.render.command import main

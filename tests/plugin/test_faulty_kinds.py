@@ -27,7 +27,7 @@ from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, name, of_option
 from pytest_cpg.gates.card import Card, Row, Ruling, Severity, Table
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.finding import Finding
+from pytest_cpg.gates.kind import Finding
 from pytest_cpg.gates.kind import MaxVerdict, Alarm, ForecastLine
 
 

@@ -125,7 +125,8 @@ def test_each_model_gets_its_word_and_every_report_shows_it(carts, monkeypatch):
     assert numbers["cpg_verdict"] == "UNINFORMED"
     assert float(numbers["cpg_loss"]) > float(numbers["cpg_frozen_loss"])
     page = (carts.path / "o.html").read_text()
-    assert "Risk over coverage" in page
+    for title in ("Risk over coverage", "by confidence"):
+        assert title in page
     assert "UNINFORMED" in (carts.path / "o.md").read_text()
 
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_cpg.gates.card import Effect, Figure, Trend
+from pytest_cpg.gates.card import Effect, Figure, Reel, Strip, Trend
 from pytest_cpg.gates.notation import ranges
-from pytest_cpg.gates.strip import Reel, Strip
 from pytest_cpg.render.axis import SPAN_WIDTH, Axis, bar, bound_bar, effect_axis
 from pytest_cpg.render.figures import LEFT, TOP, Course, course_plot, draw, spark
 from pytest_cpg.render.page import FRAME_WIDTH, films

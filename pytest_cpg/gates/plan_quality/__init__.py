@@ -7,8 +7,7 @@ not look in here.
 
 from __future__ import annotations
 
-from pytest_cpg.gates.plan_quality.agents import Edits, ShortOfErrorWarning, score
+from pytest_cpg.gates.plan_quality.agents import Edits, Environment, ShortOfErrorWarning, score
 from pytest_cpg.gates.plan_quality.formulas import PlanScore, Search, cfsim
-from pytest_cpg.gates.plan_quality.simulator import Environment
 
 __all__ = ["Edits", "Environment", "PlanScore", "Search", "ShortOfErrorWarning", "cfsim", "score"]

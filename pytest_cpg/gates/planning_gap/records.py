@@ -14,7 +14,7 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import DesignRecord
 from pytest_cpg.episodes.replay import Replay
 from pytest_cpg.gates.drift import Drift, Label
-from pytest_cpg.gates.finding import Finding, named
+from pytest_cpg.gates.kind import Finding, named
 from pytest_cpg.gates.notation import with_ends
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Verdict, agresti_caffo_interval

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
-from pytest_cpg.gates.finding import Compared, Finding
+from pytest_cpg.gates.kind import Compared, Finding
 from pytest_cpg.gates.planning_gap.result import (
     GateResult,
     highest_rate_of,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_cpg.gates.finding import Finding, named
+from pytest_cpg.gates.kind import Finding, named
 from pytest_cpg.gates.notation import wrapped
 from pytest_cpg.machine.ci import is_in_ci
 from pytest_cpg.machine.files import FileError, write_text
