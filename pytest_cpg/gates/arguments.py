@@ -73,15 +73,20 @@ def whole(least: int, most: int = 1_000_000) -> Callable[[Any], int]:
     return parse
 
 
+def _real(value: Any) -> float:
+    """Return a number, and NaN, which fails every comparison, for anything else."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
 def between(low: float, high: float) -> Callable[[Any], float]:
     """Return a parser of numbers between two excluded bounds."""
 
     def parse(value: Any) -> float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = float("nan")
-        if isinstance(value, bool) or not low < number < high:
+        number = _real(value)
+        if not low < number < high:
             raise ArgumentTypeError(
                 f"need a number between {low:g} and {high:g} (both excluded), got {value!r}"
             )
@@ -92,11 +97,8 @@ def between(low: float, high: float) -> Callable[[Any], float]:
 
 def seconds(value: Any) -> float:
     """Parse a time in seconds, of a year at most; 0 is no limit."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = -1.0
-    if isinstance(value, bool) or not 0 <= number <= _YEAR:
+    number = _real(value)
+    if not 0 <= number <= _YEAR:
         raise ArgumentTypeError(
             f"need a number of seconds of at most {_YEAR}, 0 for no limit, got {value!r}"
         )

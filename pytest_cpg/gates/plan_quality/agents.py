@@ -105,24 +105,15 @@ def score(
 ) -> PlanScore:
     """Return what would be better than a plan, by how much, and how it stands among its neighbours.
 
-    Plans are simulated in an environment, which itself is only cloned. A plan is worth the sum of
-    its rewards, up to its last action or the end of the episode.
+    Plans are simulated in an environment, which itself is only cloned. A plan, of at least one
+    action, is worth the sum of its rewards, up to its last action or the end of the episode.
+    Neighbours are ``k``, of which 24 and 64 are published; of 24 random ones often none is better,
+    and some random ones flatter a long plan: ``search="adversarial"`` is for these (`explore`).
 
-    Parameters
-    ----------
-    plan : sequence of hashable
-        At least one action.
-    k : int
-        Neighbours; 24 and 64 are published. Of 24 random ones often none is better.
-    search : "random" or "adversarial"
-        How neighbours are found, see `explore`: some random ones flatter a long plan.
-    error : float, optional
-        Half of the interval of the score. It is needed for a stochastic environment: rollouts are
-        doubled from 16 until the interval is as narrow, or there are 4096, which a
-        `ShortOfErrorWarning` says. Plan and neighbours share their seeds. The interval is
-        Fieller's, between the worst and the best neighbour as they were found; where neighbours
-        with random numbers of their own tie for the best, it held the score in 84 to 87 % of
-        simulated runs.
+    A stochastic environment needs ``error``, half of the interval of the score: rollouts are
+    doubled from 16 until it is as narrow, or there are 4096, which a `ShortOfErrorWarning` says.
+    Plan and neighbours share their seeds. The interval is Fieller's, between the worst and the best
+    neighbour as they were found (docs/plan-quality.md says how often it held).
 
     Raises ValueError for an argument that is none of these, a plan without neighbours, methods that
     the environment lacks or that return something else, clones that share something, and a

@@ -51,35 +51,11 @@ def generate_queries(
 ) -> PolicyQueries:
     """Return queries about pairs of policies, with the returns of the task's true dynamics.
 
-    Policies and tasks are deterministic, so one simulation of a side is its value. A candidate
-    depends on the seed, its horizon and its index alone, however many there are.
-
-    Parameters
-    ----------
-    policies : sequence of Policy
-        At least two, best from the best to the worst: the first of a pair is always side a.
-    gap : float
-        Candidates whose returns differ by no more are left out, as ambiguous; at least 0.
-    candidates : int
-        For each horizon; a multiple of 100, which are simulated at once.
-    horizons : sequence of int
-        Steps that are counted, increasing.
-    discount : float
-        In [0, 1].
-    starts : "random", "learned" or "mixed"
-        What reached the states that queries start from: see `reached_states`.
-    same_start : float
-        Share of candidates with one start and two first actions; the others have two starts.
-    progress : callable, optional
-        Called with candidates done and in all after each block.
-
-    Raises
-    ------
-    ValueError
-        For an impossible setting.
-    CpgError
-        When a policy leaves the action space, the simulator diverges, no pair differs enough, or
-        every state is over.
+    docs/policy-queries.md has a table of the arguments. Policies and tasks are deterministic, so
+    one simulation of a side is its value. A candidate depends on the seed, its horizon and its
+    index alone, however many there are. Raises ValueError for an impossible setting, and CpgError
+    when a policy leaves the action space, the simulator diverges, no pair differs enough, or every
+    state is over.
     """
     if not isinstance(task, Task):
         raise ValueError(f"task must be a task such as TASKS['maze'](), got {task!r:.60}")

@@ -106,18 +106,12 @@ class Episodes:
 
 
 def read_episodes(source: Source, *, name: str = "") -> Episodes:
-    """Return recorded episodes.
+    """Return recorded episodes, which reports call by ``name``, or by the file's.
 
-    Raises ComponentError where h5py is not installed, ValueError for what has another layout.
-
-    Parameters
-    ----------
-    source : path, mapping, or iterable of episodes
-        A file in D4RL's HDF5 layout; its arrays by name, as ``env.get_dataset()`` gives them; or
-        episodes with observations [T + 1, O], actions, rewards and terminations, such as a Minari
-        dataset, or a list of your own.
-    name : str
-        What reports call them; the file's name where there is one.
+    The source is a file in D4RL's HDF5 layout; its arrays by name, as ``env.get_dataset()`` gives
+    them; or episodes with observations [T + 1, O], actions, rewards and terminations, such as a
+    Minari dataset, or a list of your own. Raises ComponentError where h5py is not installed,
+    ValueError for what has another layout.
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
@@ -141,23 +135,10 @@ def queries_from_episodes(
 ) -> PolicyQueries:
     """Return queries about two recorded stretches from starts that are near: which earned more.
 
-    A stretch is as many steps as the horizon has, or fewer where its episode ended. Queries whose
-    side a is of one episode are no independent evidence, and are drawn together.
-
-    Parameters
-    ----------
-    episodes : Episodes, or what `read_episodes` takes
-    seed : int
-        Decides which stretches are asked about.
-    horizons : sequence of int
-        In steps; those that no episode is long enough for are left out.
-    candidates : int
-        For each horizon, before the gap.
-    gap : float, optional
-        Pairs whose returns differ by no more are left out. None is a tenth of the deviation of
-        returns over that horizon.
-    terminated : callable, optional
-        See `PolicyQueries`.
+    docs/policy-queries.md has a table of the arguments; ``episodes`` may be what `read_episodes`
+    takes. A stretch is as many steps as the horizon has, or fewer where its episode ended; horizons
+    that no episode is long enough for are left out. Queries whose side a is of one episode are no
+    independent evidence, and are drawn together.
     """
     logs = episodes if isinstance(episodes, Episodes) else read_episodes(episodes)
     check_count("candidates", candidates, least=1)
