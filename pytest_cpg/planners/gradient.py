@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,8 +30,6 @@ from pytest_cpg.planners.search import (
     score_plans,
     step_weights,
 )
-
-Slopes: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 # Of Adam (Kingma and Ba 2015): decay of the mean of gradients and of their squares.
 _DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
@@ -79,42 +76,45 @@ class GradientMPC(Search):
         """Plan for ``N`` episodes; see `Planner.plan`."""
         box = _box_of(world_model)
         middle, half = (box.low + box.high) / 2, (box.high - box.low) / 2
-        slopes = self._slopes(world_model, box)
         shape = (self.candidates, self.horizon, box.size)
         noise = draw_noise(rngs, shape, correlation=self.correlation)
         noise[:, 0] = 0.0
         begun = np.zeros((len(latents), *shape[1:])) if memory is None else memory
         # In the box's own units its bounds are -1 and 1.
         units = np.clip(begun[:, None] + self.deviation * noise, -1, 1)
-        adam = _Adam(units.shape, self.learning_rate)
+        mean = square = np.zeros(units.shape)
         chosen = BestPlans(len(latents), *shape[1:])
         for iteration in range(self.iterations + 1):
             plans = np.clip(middle + half * units, box.low, box.high)
             scores = score_plans(world_model, latents, plans)
             costs, lengths = rate(scores, remaining, **choice_of(self))
             chosen.offer(plans, costs, lengths)
-            if iteration < self.iterations:
-                weights = step_weights(scores, remaining, objective=self.objective)
-                units = np.clip(units - adam.step(half * slopes(latents, plans, weights)), -1, 1)
+            if iteration == self.iterations:
+                break
+            weights = step_weights(scores, remaining, objective=self.objective)
+            slopes = half * self._slopes(world_model, latents, plans, weights)
+            mean = _DECAY * mean + (1 - _DECAY) * slopes
+            square = _SQUARE_DECAY * square + (1 - _SQUARE_DECAY) * slopes**2
+            deviation = np.sqrt(square / (1 - _SQUARE_DECAY ** (iteration + 1)))
+            step = self.learning_rate * (mean / (1 - _DECAY ** (iteration + 1)))
+            units = np.clip(units - step / (deviation + _EPSILON), -1, 1)
         shifted = shift((chosen.actions - middle) / half, chosen.lengths, np.zeros(box.size))
         return Plans(chosen.actions, chosen.lengths, memory=shifted)
 
-    def _slopes(self, world_model: PlanningModel, box: BoxActions) -> Slopes:
-        """Return what maps latents [N, Z], plans [N, K, H, A], weights [N, K, H] to gradients."""
-        exact = world_model.plan_gradient if has(world_model, Differentiable) else None
+    def _slopes(
+        self,
+        world: PlanningModel,
+        latents: FloatArray,
+        plans: FloatArray,
+        weights: FloatArray,
+    ) -> FloatArray:
+        """Differentiate the scores of plans [N, K, H, A] from latents [N, Z], weighted."""
+        exact = world.plan_gradient if has(world, Differentiable) else None
         if exact is None or self.gradients == "finite-differences":
-            return lambda latents, plans, weights: finite_differences(
-                world_model, latents, plans, weights, box=box, step=self.difference
-            )
-
-        def differentiated(
-            latents: FloatArray, plans: FloatArray, weights: FloatArray
-        ) -> FloatArray:
-            rows = np.repeat(latents, plans.shape[1], axis=0)
-            flat = exact(rows, plans.reshape(-1, *plans.shape[2:]), weights.reshape(len(rows), -1))
-            return np.asarray(flat.reshape(plans.shape))
-
-        return differentiated
+            return finite_differences(world, latents, plans, weights, step=self.difference)
+        rows = np.repeat(latents, plans.shape[1], axis=0)
+        flat = exact(rows, plans.reshape(-1, *plans.shape[2:]), weights.reshape(len(rows), -1))
+        return np.asarray(flat.reshape(plans.shape))
 
 
 def finite_differences(
@@ -123,7 +123,6 @@ def finite_differences(
     plans: FloatArray,
     weights: FloatArray,
     *,
-    box: BoxActions,
     step: float,
 ) -> FloatArray:
     """Differentiate the scores of plans [N, K, H, A] by each action, weighted by [N, K, H].
@@ -131,7 +130,7 @@ def finite_differences(
     Each action is moved by ``step`` halves of the box's width to both sides, as far as the box
     goes. What has diverged has no slope.
     """
-    episodes, count, horizon, size = plans.shape
+    box, (episodes, count, horizon, size) = _box_of(world_model), plans.shape
     moves = np.eye(horizon * size).reshape(-1, horizon, size) * step * (box.high - box.low) / 2
     sides = []
     for side in (1, -1):
@@ -145,23 +144,6 @@ def finite_differences(
     width = (above - below).sum(axis=(-2, -1))
     rises = (rise * weights[:, :, None]).sum(axis=-1)
     return np.asarray((rises / width).reshape(plans.shape))
-
-
-class _Adam:
-    """The steps of Adam for some plans."""
-
-    def __init__(self, shape: tuple[int, ...], rate: float) -> None:
-        self._rate, self._count = rate, 0
-        self._mean, self._square = np.zeros(shape), np.zeros(shape)
-
-    def step(self, gradients: FloatArray) -> FloatArray:
-        """Return how far to go against these gradients."""
-        self._count += 1
-        self._mean = _DECAY * self._mean + (1 - _DECAY) * gradients
-        self._square = _SQUARE_DECAY * self._square + (1 - _SQUARE_DECAY) * gradients**2
-        mean = self._mean / (1 - _DECAY**self._count)
-        square = self._square / (1 - _SQUARE_DECAY**self._count)
-        return np.asarray(self._rate * mean / (np.sqrt(square) + _EPSILON))
 
 
 def _box_of(world_model: PlanningModel) -> BoxActions:

@@ -93,9 +93,7 @@ def test_the_gradient_through_torch_is_that_of_finite_differences(kind):
     with inference(model):
         latents = world.encode(STATES)
         exact = world.plan_gradient(latents, PLANS, WEIGHTS)
-        near = finite_differences(
-            world, latents, PLANS[:, None], WEIGHTS[:, None], box=BOX, step=1e-2
-        )
+        near = finite_differences(world, latents, PLANS[:, None], WEIGHTS[:, None], step=1e-2)
     assert exact == pytest.approx(near[:, 0], rel=0.02, abs=0.01)
 
 

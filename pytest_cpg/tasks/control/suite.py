@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -97,14 +97,11 @@ def suite_parts(name: str) -> tuple[str, str]:
 
 def suite_versions() -> dict[str, str]:
     """Return the versions of the suite's packages, by name."""
-    return {package: _version(package) for package in ("mujoco", "dm-control")}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
+    versions = dict.fromkeys(("mujoco", "dm-control"), "unknown")
+    for package in versions:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
 
 
 @contextmanager

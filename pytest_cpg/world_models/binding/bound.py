@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, FloatArray, IntArray, Planner, Task
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import score_states
-from pytest_cpg.contracts.world_model import Policy
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.rating import Rating, behind, by_rows
@@ -50,71 +48,53 @@ class OracleDynamics:
         return np.where(np.isnan(scores), np.inf, scores)
 
 
-class Acting(NamedTuple):
+class Acting:
     """A model's policy, and one step of its dynamics to follow it by, in the model's own latents.
 
-    Both are checked when they are first asked: most planners ask neither.
+    Both are checked on these rows when they are first asked: most planners ask neither.
     """
 
-    actions: ActionSpace
-    is_noisy: bool
-    # Maps latents [B, Z] and noise [B, A] to actions [B, A].
-    act: ArrayFunction
-    # Maps latents [B, Z] and actions [B, A] to those after them [B, Z].
-    step: ArrayFunction
+    def __init__(
+        self, learned: Any, task: Task, latents: FloatArray, actions: FloatArray, noise_size: int
+    ) -> None:
+        self._learned, self._space, self._noise_size = learned, task.actions, noise_size
+        self._latents, self._actions = latents, actions
+        self.is_noisy = binds(learned.policy, 1) is False
+        self._rows = tile_of(learned) if is_elsewhere(learned) else _TILE
+
+    @cached_property
+    def _act(self) -> ArrayFunction:
+        """What maps latents [B, Z] and noise [B, A] to actions [B, A]."""
+        size = self._space.size
+        names = f", noise [B, {size}]" if self.is_noisy else ""
+        drawn = [np.random.default_rng(0).standard_normal(self._actions.shape)] * self.is_noisy
+        promise = f"policy(latents [B, Z]{names}) -> actions [B, {size}]"
+        return method_of(self._learned, promise, self._latents, *drawn, rows=self._rows)
+
+    @cached_property
+    def _rollout(self) -> ArrayFunction:
+        names = f", noise [B, 1, {self._noise_size}]" if self._noise_size else ""
+        promise = f"rollout(latents [B, Z], actions [B, 1, A]{names}) -> latents [B, 1, Z]"
+        probe = (self._latents, self._actions[:, None], *self._still(len(self._latents)))
+        return method_of(self._learned, promise, *probe, rows=self._rows)
+
+    def _still(self, count: int) -> list[FloatArray]:
+        """Return the noise 0, of which a stochastic model imagines what is most likely."""
+        return [np.zeros((count, 1, self._noise_size))] if self._noise_size else []
 
     def chosen(self, own: FloatArray, noise: FloatArray) -> FloatArray:
         """Return the possible actions [B, A] nearest to what the policy does in latents [B, Z]."""
-        return self.actions.nearest(self.act(own, noise))
+        return self._space.nearest(self._act(own, *[noise] * self.is_noisy))
 
     def followed(self, own: FloatArray, noise: FloatArray) -> FloatArray:
         """Return what the policy does from latents [B, Z] on, with noise [B, H, A]: [B, H, A]."""
         plans = np.empty(noise.shape)
         for step in range(noise.shape[1]):
             if step:
-                own = self.step(own, plans[:, step - 1])
+                taken = plans[:, step - 1 : step]
+                own = self._rollout(own, taken, *self._still(len(own)))[:, 0]
             plans[:, step] = self.chosen(own, noise[:, step])
         return plans
-
-
-def acting_of(
-    learned: Any, task: Task, latents: FloatArray, actions: FloatArray, noise_size: int
-) -> Acting | None:
-    """Return how a model's policy is followed, checked on these rows; None of one without."""
-    if not has(learned, Policy):
-        return None
-    size, is_noisy = task.actions.size, binds(learned.policy, 1) is False
-    rows = tile_of(learned) if is_elsewhere(learned) else _TILE
-    names = f", noise [B, {size}]" if is_noisy else ""
-    drawn = f", noise [B, 1, {noise_size}]" if noise_size else ""
-
-    @cache
-    def act() -> ArrayFunction:
-        drawn = [np.random.default_rng(0).standard_normal(actions.shape)] if is_noisy else []
-        return method_of(
-            learned,
-            f"policy(latents [B, Z]{names}) -> actions [B, {size}]",
-            latents,
-            *drawn,
-            rows=rows,
-        )
-
-    # What is most likely is what a stochastic model imagines of the noise 0.
-    def still(count: int) -> list[FloatArray]:
-        return [np.zeros((count, 1, noise_size))] if noise_size else []
-
-    @cache
-    def rollout() -> ArrayFunction:
-        promise = f"rollout(latents [B, Z], actions [B, 1, A]{drawn}) -> latents [B, 1, Z]"
-        probe = (latents, actions[:, None], *still(len(latents)))
-        return method_of(learned, promise, *probe, rows=rows)
-
-    return Acting(
-        actions=task.actions,
-        is_noisy=is_noisy,
-        act=lambda own, noise: act()(own, *[noise] * is_noisy),
-        step=lambda own, actions: rollout()(own, actions[:, None], *still(len(own)))[:, 0],
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

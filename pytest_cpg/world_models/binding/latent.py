@@ -18,13 +18,14 @@ from pytest_cpg.contracts.world_model import (
     Memory,
     Noise,
     OwnPlan,
+    Policy,
     RatesStates,
     Reward,
     Rollout,
     Score,
     TerminalValue,
 )
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, acting_of
+from pytest_cpg.world_models.binding.bound import Acting, BoundModel, LatentModel
 from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import (
     ArrayFunction,
@@ -103,7 +104,9 @@ def bind_latent(
         # Tiles on several threads come all at once.
         rows=0 if is_thread_safe(learned) else tile_of(learned),
         **there,
-        acting=acting_of(learned, task, latents, actions, noise_size),
+        acting=Acting(learned, task, latents, actions, noise_size)
+        if has(learned, Policy)
+        else None,
     )
     # A latent that is encoded has no plan behind it, which some rate by.
     bound = replace(
