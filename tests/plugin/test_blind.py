@@ -1,5 +1,6 @@
 """Blind gates, which acting at random would pass: whatever the learned arm did, they fail."""
 
+import json
 import re
 from fnmatch import fnmatch
 
@@ -82,16 +83,19 @@ def pytest_cpg_world_models():
 """
 
 
-def gate(task, model, more=""):
-    return f"""
+GATE = """
 import pytest
 
 @pytest.mark.cpg(
-    task="{task}", model="{model}", planner="random-shooting", horizon=1, episodes=50{more}
+    task="{task}", model="{model}", planner="random-shooting", horizon=1, episodes={episodes}{more}
 )
-def test_gate(cpg):
+def test_{name}(cpg):
     pass
 """
+
+
+def gate(task, model, more="", *, name="gate", episodes=50):
+    return GATE.format(task=task, model=model, more=more, name=name, episodes=episodes)
 
 
 @pytest.fixture
@@ -125,36 +129,90 @@ BLIND = [
 ]
 
 
-def test_gates_that_acting_at_random_would_pass_fail(doors):
-    doors.makepyfile(**{f"test_{i:02}": gate(*row) for i, (*row, _, _) in enumerate(BLIND)})
-    result = doors.runpytest()
-    result.assert_outcomes(failed=len(BLIND))
-    _, *sections = re.split(r"(?m)^_+ test_gate _+$", result.stdout.str())
-    for section, (*row, label, gap) in zip(sections, BLIND, strict=True):
-        text = " ".join(section.split())
-        found = (
-            f"BLIND: {SAID}, so it judges no model (*). Label {label}, gap {gap}*Random actions *"
-        )
-        assert fnmatch(text, f"{found} Do *"), row
-        assert "more episode" not in text.partition("Rerun pytest")[0]
+# And those that are not blind, by their names.
+SEEING = {
+    "proof": gate("both-half-open", "right", ', margin=0.2, interval="tango"', name="proof"),
+    "idle": gate("both-half-open", "idle", name="idle", episodes=10),
+    "open": gate("right-open", "right", name="open"),
+    "early": gate("beside-walls", "mirrored", EARLY, name="early"),
+    "same": gate("right-open", "right", RETURN, name="same"),
+    "within": gate("right-open", "right", f"{RETURN}, margin=1.0", name="within"),
+}
+
+
+@pytest.fixture(scope="module")
+def ran(recorded):
+    """A verbose session of all of them that writes every report."""
+    blind = {f"test_{i:02}": gate(*row, name=f"{i:02}") for i, (*row, _, _) in enumerate(BLIND)}
+    seeing = {f"test_{name}": text for name, text in SEEING.items()}
+    files = {f"{name}.py": text for name, text in {**blind, **seeing}.items()}
+    options = [f"--cpg-{name}=report.{name}" for name in ("json", "md", "html")]
+    options += ["-v", "--color=no", "--junit-xml=report.xml"]
+    return recorded({**files, "conftest.py": DOORS}, *options, GITHUB_ACTIONS="true", COLUMNS="80")
+
+
+@pytest.mark.parametrize("number", range(len(BLIND)))
+def test_gates_that_acting_at_random_would_pass_fail(ran, number):
+    *_, label, gap = BLIND[number]
+    text = flat(ran.section(f"test_{number:02}"))
+    found = f"BLIND: {SAID}, so it judges no model (*). Label {label}, gap {gap}*Random actions *"
+    assert fnmatch(text, f"{found} Do *")
+    assert "more episode" not in text.partition("Rerun pytest")[0]
+
+
+def test_gates_that_see_end_as_they_would_and_show_what_chance_did(ran):
+    ran.result.assert_outcomes(failed=len(BLIND) + 1, passed=4)
+    assert ran.result.parseoutcomes()["inconclusive"] == 1
+    ran.result.stdout.fnmatch_lines_random(
+        [
+            " . test_proof *",
+            " . test_open *",
+            "*chance solved 15/50*",
+            " . test_within *",
+            " [?] test_same *",
+        ]
+    )
+
+
+def test_a_model_that_is_worse_than_chance_is_a_bottleneck_and_no_word_of_blindness(ran):
+    section = ran.section("test_idle")
+    section.fnmatch_lines(["MODEL BOTTLENECK: the model solves *", "Gap 0.50 *"])
+    assert SAID not in flat(section)
+
+
+def result_in(ran, name):
+    report = json.loads((ran.folder / "report.json").read_text("utf-8"))
+    (found,) = (one for one in report["gates"] if one["id"].endswith(f"::test_{name}"))
+    return found["comparisons"][0]["result"]
+
+
+def test_a_gate_that_stops_early_goes_on_with_chance_until_that_is_settled(ran):
+    """The model has won long before chance has lost: only then is the gate known to see."""
+    assert "oracle and chance ran" in flat(ran.result)
+    measured = result_in(ran, "early")
+    sizes = {name: len(measured[name]["successes"]) for name in ("oracle", "learned", "chance")}
+    assert sizes["oracle"] == sizes["learned"] < sizes["chance"] <= 100
+    assert measured["chance_verdict"] == "MODEL BOTTLENECK"
+    # The gap is about the starts that its interval is about.
+    assert measured["interval"]["low"] <= measured["gap"] <= measured["interval"]["high"]
+
+
+def test_every_report_of_a_blind_gate_says_so(ran):
+    ran.result.stdout.fnmatch_lines([f"::error *title=BLIND%3A *{SAID[1:]}*"])
+    for ending in ("json", "md", "html", "xml"):
+        assert SAID[1:] in (ran.folder / f"report.{ending}").read_text("utf-8"), ending
+    assert result_in(ran, "01")["chance_verdict"] == "LEARNED OUTPERFORMS ORACLE"
 
 
 def test_a_strong_oracle_is_told_how_many_episodes_tell_it_from_chance(doors):
     """Here the size is what blinds the gate, and more of the same is what mends it."""
-    small = gate("both-half-open", "right").replace("episodes=50", "episodes=10")
-    doors.makepyfile(small)
+    doors.makepyfile(gate("both-half-open", "right", episodes=10))
     result = doors.runpytest()
     result.assert_outcomes(failed=1)
     assert "Or make it larger: at these rates about" in flat(result)
     size = re.search(r"--cpg-episodes=(\d+) --cpg-seed=1\.", flat(result))[1]
     again = doors.runpytest(f"--cpg-episodes={size}", "--cpg-seed=1")
     assert again.parseoutcomes() == {"inconclusive": 1}
-
-
-def test_a_gate_that_only_accepts_proof_is_not_blind_where_chance_proves_nothing(doors):
-    more = ', margin=0.2, interval="tango"'
-    doors.makepyfile(gate("both-half-open", "right", more))
-    doors.runpytest().assert_outcomes(passed=1)
 
 
 def test_whoever_accepts_planner_bottlenecks_accepts_blind_gates_and_is_told(doors):
@@ -176,29 +234,6 @@ def test_only_who_does_not_accept_planner_bottlenecks_is_told_how_to(doors):
     assert "To accept a gate" in doors.text("page.html")
 
 
-def test_a_model_that_is_worse_than_chance_is_a_bottleneck_and_no_word_of_blindness(doors):
-    doors.makepyfile(gate("both-half-open", "idle").replace("episodes=50", "episodes=10"))
-    result = doors.runpytest()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["MODEL BOTTLENECK: the model solves *", "Gap 0.50 *"])
-    assert SAID not in flat(result)
-
-
-def test_a_gate_that_stops_early_goes_on_with_chance_until_that_is_settled(doors):
-    """The model has won long before chance has lost: only then is the gate known to see."""
-    doors.makepyfile(gate("beside-walls", "mirrored", EARLY))
-    result = doors.runpytest("--cpg-json=report.json")
-    result.assert_outcomes(passed=1)
-    assert "oracle and chance ran" in flat(result)
-    (compared,) = doors.json("report.json")["gates"][0]["comparisons"]
-    measured = compared["result"]
-    sizes = {name: len(measured[name]["successes"]) for name in ("oracle", "learned", "chance")}
-    assert sizes["oracle"] == sizes["learned"] < sizes["chance"] <= 100
-    assert measured["chance_verdict"] == "MODEL BOTTLENECK"
-    # The gap is about the starts that its interval is about.
-    assert measured["interval"]["low"] <= measured["gap"] <= measured["interval"]["high"]
-
-
 def test_a_gate_that_went_on_with_chance_is_run_again_by_the_command_it_prints(doors):
     lines = gate("beside-walls", "mirrored", EARLY).replace("pass\n", "assert cpg.gap > 0\n")
     doors.makepyfile(test_gates=lines)
@@ -210,35 +245,10 @@ def test_a_gate_that_went_on_with_chance_is_run_again_by_the_command_it_prints(d
     assert "oracle and chance ran" in flat(again)
 
 
-def test_every_report_of_a_blind_gate_says_so(doors, monkeypatch):
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    doors.makepyfile(gate("left-half-open", "mirrored"))
-    options = (f"--cpg-{name}=report.{name}" for name in ("json", "md", "html"))
-    result = doors.runpytest(*options, "--junit-xml=report.xml")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"::error *title=BLIND%3A *{SAID[1:]}*"])
-    for ending in ("json", "md", "html", "xml"):
-        assert SAID[1:] in doors.text(f"report.{ending}"), ending
-    document = doors.json("report.json")
-    measured = document["gates"][0]["comparisons"][0]["result"]
-    assert measured["chance_verdict"] == "LEARNED OUTPERFORMS ORACLE"
-
-
-def test_a_gate_that_passes_shows_what_chance_did(doors):
-    doors.makepyfile(gate("right-open", "right"))
-    result = doors.runpytest("-v")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["     chance solved 15/50"])
-
-
 def test_arms_that_earn_the_same_are_told_how_to_prove_it(doors):
     doors.makepyfile(gate("right-open", "right", RETURN))
     result = doors.runpytest()
-    assert result.parseoutcomes() == {"inconclusive": 1}
     result.stdout.fnmatch_lines([" test_gate: the model earns *"])
-    assert "The mean returns are equal, so there is no gap to find; margin= (such as" in flat(
-        result
-    )
+    said = "The mean returns are equal, so there is no gap to find; margin= (such as"
+    assert said in flat(result)
     assert "tell them apart" not in flat(result)
-    doors.makepyfile(gate("right-open", "right", RETURN + ", margin=1.0"))
-    doors.runpytest().assert_outcomes(passed=1)
