@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +60,6 @@ class FormulaWorld:
             return None
         return f"{self.suite.domain} {self.suite.name} {self.simulator.model_digest()}"
 
-    @property
-    def threshold(self) -> float:
-        """Least reward of a control step that succeeds."""
-        return self.formulas.threshold
-
     def begin(self, seeds: IntArray) -> FloatArray:
         """Sample the suite's own start of each seed [N]: states [N, I]."""
         rows = []
@@ -74,21 +70,12 @@ class FormulaWorld:
                 rows.append(np.concatenate([state, self.formulas.context(physics)]))
         return np.stack(rows)
 
-    def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
-        """Map states [B, I] and actions [B, A] to next states [B, I]."""
-        return self.simulator.step(states, actions)
-
-    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
-        """Map states [B, I] and actions [B, H, A] to states [B, H, I]."""
-        return self.simulator.rollout(states, actions)
-
-    def observe(self, states: FloatArray) -> FloatArray:
-        """Map states [..., I] to observations [..., O]."""
-        return self.formulas.observe(states)
-
-    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
-        """Give the reward [...] of control steps that ended in states [..., I]."""
-        return self.formulas.reward(states, actions)
+    # As of every world, on states [..., I]; see `Reference`.
+    step = property(attrgetter("simulator.step"))
+    rollout = property(attrgetter("simulator.rollout"))
+    observe = property(attrgetter("formulas.observe"))
+    reward = property(attrgetter("formulas.reward"))
+    threshold = property(attrgetter("formulas.threshold"))
 
     def draw(self, states: FloatArray) -> Frames:
         """Draw states [B, I]: frames [B, H, W, 3]."""

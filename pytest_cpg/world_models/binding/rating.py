@@ -248,19 +248,17 @@ def _by_rewards(learned: Any, before: FloatArray, plans: FloatArray, after: Floa
     probe = (before, plans, after) if takes_both else (before, plans)
     promise = f"reward(latents [..., Z], actions [..., A]{names}) -> [...]"
     head = method_of(learned, promise, *probe)
-    has_value = has(learned, TerminalValue)
-    return Rating(
-        ("reward", "value") if has_value else ("reward",),
-        reward=head if takes_both else lambda before, actions, _: head(before, actions),
-        value=_value_of(learned, after) if has_value else None,
-        discount=discount_of(learned),
-    )
+    reward = head if takes_both else lambda before, actions, _: head(before, actions)
+    rating = Rating(("reward",), reward=reward, discount=discount_of(learned))
+    if not has(learned, TerminalValue):
+        return rating
+    rows = after.reshape(-1, after.shape[-1])
+    worth = method_of(learned, "terminal_value(latents [B, Z]) -> [B]", rows)
 
+    def value(latents: FloatArray) -> FloatArray:
+        return worth(latents.reshape(-1, latents.shape[-1])).reshape(latents.shape[:-1])
 
-def _value_of(learned: Any, latents: FloatArray) -> ArrayFunction:
-    rows = latents.reshape(-1, latents.shape[-1])
-    head = method_of(learned, "terminal_value(latents [B, Z]) -> [B]", rows)
-    return lambda latents: head(latents.reshape(-1, latents.shape[-1])).reshape(latents.shape[:-1])
+    return rating._replace(swapped=("reward", "value"), value=value)
 
 
 def discount_of(learned: Any) -> float:

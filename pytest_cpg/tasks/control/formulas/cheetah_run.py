@@ -63,29 +63,17 @@ def reward(states: FloatArray, _: FloatArray) -> FloatArray:
     return np.clip(-score(observe(states)) / 10, 0, 1)
 
 
+_PARTS = [f"{leg} {part}" for leg in ("hind", "fore") for part in ("thigh", "shin", "foot")]
 FORMULAS = Formulas(
     domain="cheetah",
     name="run",
     levels=(-1, 0, 1),
     threshold=0.6,
     observed=(
-        "height of the torso, m",
-        "pitch of the torso, rad",
-        "angle of the hind thigh, rad",
-        "angle of the hind shin, rad",
-        "angle of the hind foot, rad",
-        "angle of the fore thigh, rad",
-        "angle of the fore shin, rad",
-        "angle of the fore foot, rad",
-        "speed forward, m/s",
-        "speed upward, m/s",
-        "speed of the torso's pitch, rad/s",
-        "speed of the hind thigh, rad/s",
-        "speed of the hind shin, rad/s",
-        "speed of the hind foot, rad/s",
-        "speed of the fore thigh, rad/s",
-        "speed of the fore shin, rad/s",
-        "speed of the fore foot, rad/s",
+        *("height of the torso, m", "pitch of the torso, rad"),
+        *(f"angle of the {part}, rad" for part in _PARTS),
+        *("speed forward, m/s", "speed upward, m/s", "speed of the torso's pitch, rad/s"),
+        *(f"speed of the {part}, rad/s" for part in _PARTS),
     ),
     observe=observe,
     score=score,
