@@ -157,21 +157,9 @@ class Policy(Protocol):
     """A function from what is observed to what is done.
 
     It is deterministic and without memory: an observation has one action, whatever was asked
-    before and whatever else is in the batch.
+    before and whatever else is in the batch. One with a ``noise_size``, ``D`` of 0 or more, is also
+    given the step, from 0, and normal noise [B, D]: the same of both have the same action.
     """
 
     def act(self, observations: FloatArray) -> FloatArray:
         """Map observations [B, O] to actions [B, A], in the simulator's own units."""
-
-
-class StochasticPolicy(Protocol):
-    """A policy whose actions also depend on the step, or on noise that it is given.
-
-    It draws nothing itself: the same step and noise have the same action.
-    """
-
-    #: How many numbers ``D`` it is given for each action; 0 for a policy that sees the step alone.
-    noise_size: int
-
-    def act(self, observations: FloatArray, step: int, noise: FloatArray) -> FloatArray:
-        """Map observations [B, O] at a step, from 0, and normal noise [B, D] to actions [B, A]."""

@@ -109,14 +109,14 @@ class TanhNetwork:
 class FunctionPolicy:
     """A function as a policy: it maps observations [B, O] to actions [B, A], both numpy arrays.
 
-    With a ``noise_size`` it is called with observations, step and noise, as a `StochasticPolicy`.
+    With a ``noise_size`` it is called with observations, step and noise, too; see `Policy`.
     """
 
     function: Callable[..., FloatArray]
     noise_size: int | None = None
 
     def act(self, observations: FloatArray, *step_and_noise: Any) -> FloatArray:
-        """Map observations [B, O] to actions [B, A]; see `Policy` and `StochasticPolicy`."""
+        """Map observations [B, O] to actions [B, A]; see `Policy`."""
         return self.function(observations, *step_and_noise)
 
 

@@ -148,8 +148,10 @@ class ICEM(Search):
             candidates = [carried]
             if iteration == self.iterations - 1:
                 candidates.append(distribution.mode[:, None])
-            count_so_far = sum(part.shape[1] for part in candidates)
-            drawn = distribution.draw(rngs, self._samples_of(iteration) - count_so_far)
+            # Of a round, kept ones included.
+            samples = max(int(self.samples * self.decay**-iteration), 2 * self.elites)
+            samples -= sum(part.shape[1] for part in candidates)
+            drawn = distribution.draw(rngs, samples)
             plans = np.concatenate([*candidates, drawn], axis=1)
             costs, lengths = rate_plans(self, world_model, latents, plans, remaining)
             ranking = chosen.offer(plans, costs, lengths)
@@ -163,10 +165,6 @@ class ICEM(Search):
             chosen.lengths,
             memory=np.concatenate([part.reshape(count, -1) for part in parts], axis=1),
         )
-
-    def _samples_of(self, iteration: int) -> int:
-        """Count the plans of a round, kept ones included."""
-        return max(int(self.samples * self.decay**-iteration), 2 * self.elites)
 
 
 # Settings that a report always names.

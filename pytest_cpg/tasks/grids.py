@@ -6,10 +6,9 @@ left corner of the map.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,6 @@ from pytest_cpg.tasks.pictures import Frames, draw_grid
 CharArray: TypeAlias = npt.NDArray[np.str_]
 
 _NEIGHBOURS = ((1, 0), (0, 1), (-1, 0), (0, -1))
-_MOVES = FiniteActions(np.array(_NEIGHBOURS))
 
 # "#" is a wall, "G" the goal; episodes start at "." and never at ":".
 _MAZE = """
@@ -57,6 +55,13 @@ class GridTask:
     # start and cells ``:`` where none does.
     layout: str
     budget: int
+    # Four moves (dx, dy) by one cell; a move into a wall stays.
+    actions: ClassVar = FiniteActions(np.array(_NEIGHBOURS))
+    observation_size: ClassVar = 2
+    observed: ClassVar = ("column, from the left, cells", "row, from the top, cells")
+    # A second a step. Numpy draws the starts.
+    control_period: ClassVar = 1.0
+    versions: ClassVar = MappingProxyType({"numpy": np.__version__})
     _distances: IntArray = field(init=False, repr=False, compare=False)
     _starts: FloatArray = field(init=False, repr=False, compare=False)
 
@@ -68,34 +73,9 @@ class GridTask:
         object.__setattr__(self, "_starts", starts.astype(np.float64))
 
     @property
-    def actions(self) -> FiniteActions:
-        """Four moves (dx, dy) by one cell; a move into a wall stays."""
-        return _MOVES
-
-    @property
-    def observation_size(self) -> int:
-        """Two coordinates."""
-        return 2
-
-    @property
-    def observed(self) -> tuple[str, str]:
-        """What the coordinates are."""
-        return ("column, from the left, cells", "row, from the top, cells")
-
-    @property
     def measured(self) -> IntArray:
         """Columns of a state that noise may be added to: both."""
         return np.arange(2)
-
-    @property
-    def control_period(self) -> float:
-        """One second per step."""
-        return 1.0
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """The version of numpy, which draws the starts."""
-        return MappingProxyType({"numpy": np.__version__})
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Draw the start of each seed [N], uniform over the map's start cells: states [N, 2]."""
