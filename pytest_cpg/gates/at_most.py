@@ -27,26 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A number, and all that it is judged by.
+    """A number, and all that it is judged by; ``size`` says of how much, as "500 steps".
 
-    Attributes
-    ----------
-    limit : float
-        The largest number that is accepted, above 0.
-    size : str
-        How much was measured, as "500 steps".
-    conditions : mapping
-        What the marker said beside; numbers under other conditions are not compared.
-    p_value : float
-        One-sided, against the claim that the number is at most the limit.
-    errors : array [N] or None
-        Of each question, where the number is their mean.
-    blind, check : str
-        As of `Findings`.
-    ignorant : float or None
-        The smallest number of what knows nothing.
-    beside : mapping
-        Each of what knows nothing, as "copy", to its number.
+    ``limit``, above 0, is the largest that is accepted, and ``p_value`` one-sided, against the
+    claim that the number is at most that. Where it is a mean, ``errors`` [N] are of each question.
+    Numbers under other ``conditions`` are not compared. ``beside`` maps each of what knows nothing,
+    as "copy", to its number, of which ``ignorant`` is the smallest.
     """
 
     limit: float

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.contracts.errors import CURE
-from pytest_cpg.gates.card import Row
+from pytest_cpg.gates.card import Row, Severity
 from pytest_cpg.gates.notation import ends
 from pytest_cpg.stats import Interval, Sampled
 from pytest_cpg.stats.returns import paired_mean_interval
@@ -111,6 +111,7 @@ class Words(NamedTuple):
     gist: str
     meaning: str = ""
     advice: str = ""
+    severity: Severity = Severity.BAD
 
 
 def worsening(

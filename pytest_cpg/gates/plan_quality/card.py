@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.gates.card import Effect, Figure, Table, Trend, numbers_of
+from pytest_cpg.gates.card import Effect, Figure, Severity, Table, Trend, numbers_of
 from pytest_cpg.gates.criteria import CriteriaKind
 from pytest_cpg.gates.criterion import Words
 from pytest_cpg.gates.notation import with_ends
@@ -19,14 +19,16 @@ WORDS = {
         "nearly as good in truth as in the model",
         "What the model likes is nearly as good in truth: plans stand as high among their "
         "neighbours there as in the model. That they solve the task is another question.",
+        severity=Severity.GOOD,
     ),
     "UNCLEAR": Words(
         "an interval leaves a criterion open",
         "The intervals leave open whether the criteria are met. Below "
         f"{FEWEST_EPISODES_TO_CALL_ALIKE} episodes nothing is called good.",
         "Run more episodes.",
+        Severity.UNSURE,
     ),
-    "FLAT": Words("one changed action changes nothing"),
+    "FLAT": Words("one changed action changes nothing", severity=Severity.BLIND),
     "POOR PLANS": Words(
         "plans are easy to improve",
         "The planner's plans are easy to improve, and the model does not promise more.",
@@ -39,7 +41,7 @@ WORDS = {
         "Train on data of the plans that it chooses (its own episodes), or penalise where models "
         "disagree.",
     ),
-    "BROKEN": Words("the model broke its contract"),
+    "BROKEN": Words("the model broke its contract", severity=Severity.BROKEN),
 }
 """What the gate's labels mean."""
 

@@ -41,17 +41,6 @@ from pytest_cpg.world_models import AA_MODEL
 
 MOST_EXPLOITATION = 0.5
 """Of a limit: models that know nothing have more, see docs/plan-quality.md."""
-LABELS = MappingProxyType(
-    {
-        "NOT EXPLOITED": Severity.GOOD,
-        "UNCLEAR": Severity.UNSURE,
-        "FLAT": Severity.BLIND,
-        "POOR PLANS": Severity.BAD,
-        "EXPLOITED": Severity.BAD,
-        "BROKEN": Severity.BROKEN,
-    }
-)
-"""The gate's words, best first."""
 _SEARCH = "Search wider, look further ahead (horizon=), or give more steps (budget=)."
 # Of an episode's exploitation, where nothing is known: episodes of constructed faults have less.
 _ASSUMED_DEVIATION = 0.2
@@ -75,7 +64,8 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
         of_option("confidence"),
         *OF_EPISODES,
     )
-    labels, words = LABELS, WORDS
+    labels = MappingProxyType({label: words.severity for label, words in WORDS.items()})
+    words = WORDS
     result, entry_type = PlanQualityResult, KeptPlans
     measure = staticmethod(measure_plans)
     shown = shown
@@ -177,7 +167,7 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
                 "Rate plans by something that every step changes, such as a distance to the goal, "
                 "or look further ahead (horizon=).",
             )
-        if LABELS[self.label(result)] >= Severity.BLIND:
+        if self.labels[self.label(result)] >= Severity.BLIND:
             return None
         criteria, random, above = result.criteria, result.chance.second, result.above_chance
         if above is not None and above.low <= 0:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.gates.card import Effect, Figure, Row, Table, Trend, numbers_of
+from pytest_cpg.gates.card import Effect, Figure, Row, Severity, Table, Trend, numbers_of
 from pytest_cpg.gates.criteria import CriteriaKind
 from pytest_cpg.gates.criterion import Criterion, Standing, Words
 from pytest_cpg.gates.notation import ends, percentage, with_ends
@@ -19,11 +19,14 @@ from pytest_cpg.stats import RiskCoverage, risk_coverage, risk_intervals
 # Nobody collects more.
 _MOST_QUERIES = 100_000
 WORDS = {
-    "KNOWS ITS LIMITS": Words("right more often than without a model, and knows where"),
+    "KNOWS ITS LIMITS": Words(
+        "right more often than without a model, and knows where", severity=Severity.GOOD
+    ),
     "INCONCLUSIVE": Words(
         "too few queries to tell",
         "The intervals leave open whether the criteria are met.",
         "Ask more queries, best from other starts.",
+        Severity.UNSURE,
     ),
     "OVERCONFIDENT": Words(
         "as sure of wrong answers as of right ones",
@@ -38,7 +41,7 @@ WORDS = {
         "Train on data of policies like those that are compared, or ask about shorter horizons, "
         "where the loss by horizon is low.",
     ),
-    "BROKEN": Words("the model broke its contract"),
+    "BROKEN": Words("the model broke its contract", severity=Severity.BROKEN),
 }
 """What the gate's labels mean."""
 

@@ -166,10 +166,8 @@ def _size(values: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).mean(axis=0)))
 
 
-def action_fault(found: Held | None) -> str:
+def action_fault(found: Held) -> str:
     """Say that other actions change nothing to speak of in what is imagined."""
-    if found is None:
-        return ""
     first, other = found.imagined
     moves, changes = _size(first), _size(first - other)
     if (changes > _LEAST_FELT * found.differ * moves).any():
@@ -187,10 +185,8 @@ def action_fault(found: Held | None) -> str:
     )
 
 
-def copies_fault(found: Held | None) -> str:
+def copies_fault(found: Held) -> str:
     """Say that all members predict the same, so that they can never be unsure."""
-    if found is None:
-        return ""
     imagined = found.imagined[0]
     if (_size(imagined - imagined.mean(axis=0)) > _ALIKE * found.size).any():
         return ""

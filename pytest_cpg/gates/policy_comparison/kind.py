@@ -14,7 +14,6 @@ import numpy as np
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import REQUIRED, Argument, as_given, between, of_option
-from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.criteria import CriteriaKind
 from pytest_cpg.gates.criterion import Criterion, Standing
 from pytest_cpg.gates.drift import Drift, Label
@@ -67,15 +66,7 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
         of_option("seed"),
         of_option("confidence"),
     )
-    labels = MappingProxyType(
-        {
-            "KNOWS ITS LIMITS": Severity.GOOD,
-            "INCONCLUSIVE": Severity.UNSURE,
-            "OVERCONFIDENT": Severity.BAD,
-            "UNINFORMED": Severity.BAD,
-            "BROKEN": Severity.BROKEN,
-        }
-    )
+    labels = MappingProxyType({label: words.severity for label, words in WORDS.items()})
     words = WORDS
     result, entry_type = ComparisonResult, KeptAnswers
     shown = shown

@@ -82,8 +82,7 @@ def measure_comparison(spec: Spec, model: Any, run: Run) -> ComparisonResult:
     pushed, frozen_world = held(ensemble, queries), frozen_fault(one_step)
     faults = [
         frozen_world,
-        action_fault(pushed),
-        copies_fault(pushed),
+        *([] if pushed is None else [action_fault(pushed), copies_fault(pushed)]),
         # Where nothing moves, nothing can leave the bounds of what was seen.
         "" if frozen_world else clip_fault(ensemble, queries),
     ]
