@@ -6,7 +6,6 @@ Pure functions: no input, output, clock or model. ``level`` is the coverage of a
 
 from __future__ import annotations
 
-from pytest_cpg.stats.agresti_caffo import agresti_caffo_interval
 from pytest_cpg.stats.bootstrap import risk_intervals, sampled_differences, sampled_metrics
 from pytest_cpg.stats.graded_answers import (
     ANSWER_METRICS,
@@ -20,6 +19,7 @@ from pytest_cpg.stats.graded_answers import (
     risk_coverage,
 )
 from pytest_cpg.stats.intervals import Interval, wilson_interval
+from pytest_cpg.stats.power import agresti_caffo_interval
 from pytest_cpg.stats.reliability import Reliability, ReliabilityBin, reliability
 from pytest_cpg.stats.sampled import Sampled
 from pytest_cpg.stats.verdicts import Verdict, judge_gap

@@ -8,7 +8,6 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import NamedTuple
 
-from pytest_cpg.stats.agresti_caffo import agresti_caffo_interval
 from pytest_cpg.stats.intervals import (
     Interval,
     check_arm,
@@ -18,6 +17,7 @@ from pytest_cpg.stats.intervals import (
     real_or_nan,
     wilson_interval,
 )
+from pytest_cpg.stats.power import agresti_caffo_interval
 
 # Below this many episodes per arm no two rates may be called alike: the rule of the paper that
 # introduced the Counterfactual Planning Gap (v0.15, the five-branch verdict).

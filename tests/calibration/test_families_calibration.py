@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.agresti_caffo import agresti_caffo_above, agresti_caffo_p_value
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.paired import PAIRED_METHODS
 from pytest_cpg.stats.pairing import Pairs
+from pytest_cpg.stats.power import agresti_caffo_above, agresti_caffo_p_value
 from pytest_cpg.stats.verdicts import holm
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import agresti_caffo_interval
-from pytest_cpg.stats.agresti_caffo import episodes_to_settle
+from pytest_cpg.stats.power import episodes_to_settle
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.agresti_caffo import agresti_caffo_above, agresti_caffo_interval
 from pytest_cpg.stats.intervals import critical_value, highest_rate, wilson_interval
 from pytest_cpg.stats.paired import PAIRED_METHODS, exact_mcnemar_p_value
+from pytest_cpg.stats.power import agresti_caffo_above, agresti_caffo_interval
 from pytest_cpg.stats.verdicts import weigh_gap
 
 pytestmark = pytest.mark.slow

@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.agresti_caffo import agresti_caffo_above
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.paired import PAIRED_METHODS, TANGO, margin_level
+from pytest_cpg.stats.power import agresti_caffo_above
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pytest_cpg.stats.agresti_caffo import agresti_caffo_above
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.paired import METHODS, PAIRED_METHODS
 from pytest_cpg.stats.pairing import (
@@ -13,7 +12,7 @@ from pytest_cpg.stats.pairing import (
     multinomial_chance,
     pair_rates,
 )
-from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, gap_power
+from pytest_cpg.stats.power import agresti_caffo_above, detectable_gap, episodes_for_gap, gap_power
 
 pytestmark = pytest.mark.slow
 

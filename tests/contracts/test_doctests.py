@@ -31,5 +31,5 @@ def test_examples_in_docstrings_are_true(name):
 
 def test_the_statistics_have_examples():
     finder = doctest.DocTestFinder(exclude_empty=True)
-    module = importlib.import_module("pytest_cpg.stats.agresti_caffo")
+    module = importlib.import_module("pytest_cpg.stats.power")
     assert sum(bool(test.examples) for test in finder.find(module)) >= 3

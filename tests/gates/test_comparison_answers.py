@@ -28,16 +28,17 @@ from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.policy_comparison import answers
 from pytest_cpg.gates.policy_comparison.answers import frozen_returns, imagined_returns, spread_over
-from pytest_cpg.gates.policy_comparison.guards import (
+from pytest_cpg.gates.policy_comparison.measure import (
     Held,
+    Spec,
     action_fault,
     clip_fault,
     frozen_fault,
     held,
+    measure_comparison,
     one_step_error,
     saturated_fault,
 )
-from pytest_cpg.gates.policy_comparison.measure import Spec, measure_comparison
 from pytest_cpg.gates.policy_comparison.result import (
     ComparisonResult,
     Criteria,

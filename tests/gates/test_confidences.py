@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES, compared
+from pytest_cpg.gates.policy_comparison.answers import CONFIDENCES, compared
 
 
 def returns(many=200, seed=3):

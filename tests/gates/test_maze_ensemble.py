@@ -6,8 +6,7 @@ pytest.importorskip("torch")
 from point_maze import PointMaze
 from worlds import published_queries
 
-from pytest_cpg.gates.policy_comparison.answers import imagined_returns
-from pytest_cpg.gates.policy_comparison.confidences import compared
+from pytest_cpg.gates.policy_comparison.answers import compared, imagined_returns
 from pytest_cpg.world_models import Transitions, bind_ensemble, train_ensemble
 
 # One in five; the answers to all of them are in examples/experiments/opcc.

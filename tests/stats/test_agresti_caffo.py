@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import Interval, Verdict, judge_gap
-from pytest_cpg.stats.agresti_caffo import (
+from pytest_cpg.stats.intervals import critical_value
+from pytest_cpg.stats.power import (
     agresti_caffo_above,
     agresti_caffo_interval,
     agresti_caffo_p_value,
     episodes_to_settle,
     smallest_decisive_episodes,
 )
-from pytest_cpg.stats.intervals import critical_value
 
 REPOSITORY = Path(__file__).parents[2]
 REFERENCE = REPOSITORY.parent / "shared" / "reference" / "cpg_published.json"

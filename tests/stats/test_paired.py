@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_cpg.stats import agresti_caffo_interval
-from pytest_cpg.stats.agresti_caffo import episodes_to_settle
 from pytest_cpg.stats.intervals import critical_value
 from pytest_cpg.stats.paired import (
     BONETT_PRICE,
@@ -17,6 +16,7 @@ from pytest_cpg.stats.paired import (
     fewest_significant_losses,
 )
 from pytest_cpg.stats.pairing import Pairs
+from pytest_cpg.stats.power import episodes_to_settle
 
 NAMES = ("both", "oracle_only", "learned_only", "neither")
 

@@ -14,7 +14,6 @@ from pytest_cpg.stats import (
     power,
     sequential,
 )
-from pytest_cpg.stats import agresti_caffo as ac
 from pytest_cpg.stats.graded_answers import aurc
 from pytest_cpg.stats.intervals import (
     Interval,
@@ -60,7 +59,7 @@ def refused(call, value, message):
 
 OF_LEVEL = {
     "agresti-caffo": lambda level: agresti_caffo_interval(3, 10, 0, 10, level=level),
-    "decisive": lambda level: ac.smallest_decisive_episodes(level=level),
+    "decisive": lambda level: power.smallest_decisive_episodes(level=level),
     "wilson": lambda level: wilson_interval(3, 10, level=level),
     "highest": lambda level: highest_rate(3, 10, level=level),
     "student": lambda level: student_critical_value(level, freedom=3),
@@ -89,7 +88,7 @@ def test_an_impossible_level(call, level):
 
 
 OF_MARGIN = {
-    "agresti-caffo": lambda margin: ac.episodes_to_settle(3, 10, 3, 10, margin=margin),
+    "agresti-caffo": lambda margin: power.episodes_to_settle(3, 10, 3, 10, margin=margin),
     "bonett-price": lambda margin: BONETT_PRICE.episodes_to_settle(PAIRS, margin=margin),
     "tango": lambda margin: TANGO.episodes_to_settle(PAIRS, margin=margin),
     "level": lambda margin: margin_level(20, margin=margin),
@@ -105,7 +104,7 @@ def test_an_impossible_margin(call, margin):
 
 
 OF_LIMIT = [
-    lambda limit: ac.episodes_to_settle(3, 10, 0, 10, limit=limit),
+    lambda limit: power.episodes_to_settle(3, 10, 0, 10, limit=limit),
     lambda limit: BONETT_PRICE.episodes_to_settle(PAIRS, limit=limit),
     lambda limit: TANGO.episodes_to_settle(PAIRS, limit=limit),
     lambda limit: power.episodes_for_gap(0.5, 0.1, limit=limit),

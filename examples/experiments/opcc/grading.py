@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES, compared
+from pytest_cpg.gates.policy_comparison.answers import CONFIDENCES, compared
 from pytest_cpg.stats.graded_answers import GradedAnswers, answer_metrics, risk_coverage
 
 METRICS = ("loss", "auroc", "aurcc", "rpp", "cr", "excess", "coverage_at_risk", "regret")

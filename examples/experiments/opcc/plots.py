@@ -10,7 +10,7 @@ from grading import COVERAGES
 from results import found
 from tables import HORIZONS, PUBLISHED, by_horizon, ev_losses, half_width, values
 
-from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES
+from pytest_cpg.gates.policy_comparison.answers import CONFIDENCES
 
 HERE = Path(__file__).parent
 # The figures of the other experiments.

@@ -7,7 +7,7 @@ import numpy as np
 from cells import BASE, BODIES, CELLS, KINDS, MAZES, SEEDS, TABLES
 from results import found
 
-from pytest_cpg.gates.policy_comparison.confidences import CONFIDENCES
+from pytest_cpg.gates.policy_comparison.answers import CONFIDENCES
 from pytest_cpg.stats.intervals import student_critical_value
 
 HERE = Path(__file__).parent

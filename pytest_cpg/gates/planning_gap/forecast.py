@@ -23,11 +23,10 @@ from pytest_cpg.gates.planning_gap.stopping import (
     level_of_size,
 )
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.agresti_caffo import episodes_to_settle
 from pytest_cpg.stats.intervals import wilson_episodes_above
 from pytest_cpg.stats.paired import PAIRED_METHODS
 from pytest_cpg.stats.pairing import pair_rates
-from pytest_cpg.stats.power import detectable_gap, episodes_for_gap
+from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, episodes_to_settle
 from pytest_cpg.stats.sequential import Boundary, operating_characteristics
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
 

@@ -21,13 +21,13 @@ from pytest_cpg.gates.planning_gap.result import (
     return_gap,
 )
 from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval
-from pytest_cpg.stats.agresti_caffo import agresti_caffo_p_value, smallest_decisive_episodes
 from pytest_cpg.stats.paired import (
     PAIRED_METHODS,
     exact_tango_p_value,
     margin_interval,
     margin_level,
 )
+from pytest_cpg.stats.power import agresti_caffo_p_value, smallest_decisive_episodes
 from pytest_cpg.stats.returns import paired_mean_p_value
 from pytest_cpg.stats.sequential import (
     Boundary,
