@@ -22,7 +22,7 @@ FEW = CEM(horizon=8, samples=24, elites=6, iterations=2)
 class Plainly:
     """A run whose watcher keeps what it is told."""
 
-    execution, stage = Execution(), Run.stage
+    execution, stage, seconds = Execution(), Run.stage, 1.0
 
     def __init__(self, task):
         self._task, self.told = task, []

@@ -27,22 +27,18 @@ class Sampled(Protocol):
     @property
     def estimate(self) -> float:
         """The value in the sample."""
-        ...
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return the interval at a level in (0, 1)."""
-        ...
 
     def p_above(self, bound: float) -> float:
         """Return the one-sided p-value against the claim that the quantity is at most ``bound``.
 
         It is below ``(1 - level) / 2`` where the interval of that level lies above the bound.
         """
-        ...
 
     def p_below(self, bound: float) -> float:
         """Return the one-sided p-value against the claim that the quantity is at least it."""
-        ...
 
 
 class _Tested:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -63,18 +62,13 @@ class Spec:
     design: Callable[[Task], Design]
     criteria: Criteria
 
-    def planned(self, task: Task, model: Any) -> Design:
-        """Return the episodes, planned as the model says where that is left to it."""
-        return as_trained(self.design(task), model)
-
 
 def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
     """Run the episodes of a model, and score some decisions of each in the model and in truth.
 
     Raises CpgError when the model breaks its contract, or cannot be asked about other plans.
     """
-    begun = time.perf_counter()
-    design, criteria = spec.planned(run.task(spec.task), model), spec.criteria
+    design, criteria = as_trained(spec.design(run.task(spec.task)), model), spec.criteria
     oracle = run.given["oracle_dynamics"]
     if isinstance(model, OracleDynamics) and not criteria.is_aa:
         raise WorldModelError(
@@ -109,7 +103,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
         decided,
         standings,
         faults=(*faults_of(learned), *((_DIFFERS,) if differs else ())),
-        seconds=time.perf_counter() - begun,
+        seconds=run.seconds,
     )
 
 
