@@ -7,14 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from pytest_cpg.gates import PREFIX
-from pytest_cpg.gates.arguments import (
-    between,
-    model_name,
-    one_of,
-    optional_digests,
-    seconds,
-    whole,
-)
+from pytest_cpg.gates.arguments import between, model_name, one_of, optional_digests, seconds, whole
 
 
 class Option(NamedTuple):
