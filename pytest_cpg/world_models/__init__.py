@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_cpg.contracts import Task, WorldModelFactory
 from pytest_cpg.world_models.binding.binding import BoundModel, bind
-from pytest_cpg.world_models.binding.bound import OracleDynamics
+from pytest_cpg.world_models.binding.bound import OracleDynamics, Rescored, learned_of
 from pytest_cpg.world_models.binding.ensemble import Ensemble, SampledEnsemble
-from pytest_cpg.world_models.binding.rescoring import Rescored, learned_of
 from pytest_cpg.world_models.binding.torch_state import devices, inference, weights_digest
 from pytest_cpg.world_models.transitions import Transitions, collect_transitions
 

@@ -28,7 +28,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.machine.processors import own_share
 from pytest_cpg.tasks.control.formulas import BOX, LEVELS, TITLES, Formulas, formulas_of, titled
-from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, suite_versions
+from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, suite_parts, suite_versions
 from pytest_cpg.tasks.options import BUDGET, OPTIONS, TaskOptions, check_score, rated
 from pytest_cpg.tasks.pictures import Frames, draw_control
 
@@ -270,6 +270,44 @@ class ControlTask:
             return self.score(self.observe(states))
         controls = self._inner(states)[..., -1 - self.actions.size : -1]
         return -self.reward(states, controls)
+
+
+def dmc(
+    name: str,
+    *,
+    budget: int = BUDGET,
+    action_repeat: int = 1,
+    actions: str = "box",
+    threshold: float | None = None,
+    least_return: float | None = None,
+    score: Callable[[FloatArray], FloatArray] | None = None,
+    threads: int | None = None,
+) -> ControlTask:
+    """Return a task of the DeepMind Control suite by its name there: ``"cheetah-run"``.
+
+    Raises ComponentError when there is no such task, or dm_control is not installed.
+
+    Parameters
+    ----------
+    actions : str
+        ``"box"``, or ``"levels"`` where there are formulas of ours.
+    threshold : float, optional
+        A control step with at least this reward counts as success, by default 0.6.
+    score : callable, optional
+        Rates observations [..., O], lower is better, for a task without formulas of ours.
+    """
+    domain, task = suite_parts(name)
+    title, full = titled(domain, task), f"dmc:{domain}-{task}"
+    options = TaskOptions(
+        budget=budget,
+        actions=actions,
+        action_repeat=action_repeat,
+        threshold=threshold,
+        least_return=least_return,
+    )
+    if title in TITLES and score is None:
+        return control_task(title, name=full, threads=threads, **options.given)
+    return suite_task(domain, task, threads=threads, score_of=score, **options.given)
 
 
 def control_task(

@@ -12,7 +12,7 @@ from pytest_cpg.contracts import FloatArray, Task, WorldModelError
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import Cost, Reward, Rollout, Score
-from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, OracleDynamics
+from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, OracleDynamics, Rescored
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics
 from pytest_cpg.world_models.binding.conventions import (
     attempt,
@@ -34,7 +34,6 @@ from pytest_cpg.world_models.binding.latent import (
     unchanged,
 )
 from pytest_cpg.world_models.binding.rating import Rating, by_score, task_score
-from pytest_cpg.world_models.binding.rescoring import Rescored
 from pytest_cpg.world_models.binding.tiling import TILE, check_rows, tiled, tiled_for
 from pytest_cpg.world_models.binding.torch_state import inference, is_elsewhere
 

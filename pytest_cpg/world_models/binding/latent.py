@@ -25,7 +25,7 @@ from pytest_cpg.contracts.world_model import (
     Score,
     TerminalValue,
 )
-from pytest_cpg.world_models.binding.bound import Acting, BoundModel, LatentModel
+from pytest_cpg.world_models.binding.bound import Acting, BoundModel, LatentModel, witness
 from pytest_cpg.world_models.binding.callables import adapt, agree
 from pytest_cpg.world_models.binding.conventions import (
     ArrayFunction,
@@ -45,7 +45,6 @@ from pytest_cpg.world_models.binding.rating import (
     rating_of,
     unrated,
 )
-from pytest_cpg.world_models.binding.rescoring import witness
 from pytest_cpg.world_models.binding.tiling import is_thread_safe, method_of, tile_of, tiled
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
