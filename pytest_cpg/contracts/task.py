@@ -24,7 +24,7 @@ class Task(Protocol):
 
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
     `Strata`, `NoteOnStarts`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`, `ObservationKeys`,
-    `Observed`, `ActionRepeat` and `CacheKey`.
+    `Observed`, `ActionRepeat`, `Restored` and `CacheKey`.
     """
 
     @property
@@ -205,6 +205,13 @@ class ActionRepeat(Protocol):
 
     action_repeat: int
     """How many control steps an action is held for."""
+
+
+class Restored(Protocol):
+    """A task whose simulator is not its own, and is put back into each state before it steps."""
+
+    restored_by: str
+    """The way in which that is done."""
 
 
 TaskFactory: TypeAlias = Callable[..., Task]

@@ -558,6 +558,7 @@ def test_the_marker_that_a_task_of_gymnasium_is_told_with_is_one_that_is_collect
     code, text = said("tasks", "gym:CartPole-v1")
     assert code == 0
     assert "  solved      at goal=; without, returns are compared\n" in text
+    assert "  restored    by a copy of its attributes\n" in text
     assert "  score       minus the reward, which observations do not tell: " in text
     marker = " ".join(text.partition("  marker")[2].split())
     pytester.makepyfile(f"import pytest\n{marker}\ndef test_gate(cpg): ...\n")

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from pytest_cpg.contracts import ActionSpace, ComponentError, FiniteActions, Task
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.task import ObservationKeys, Observed, RewardThreshold, StateScore
+from pytest_cpg.contracts.task import (
+    ObservationKeys,
+    Observed,
+    Restored,
+    RewardThreshold,
+    StateScore,
+)
 from pytest_cpg.gates.presets import PRESET, PRESETS
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.render.command import width
@@ -70,6 +76,8 @@ def _described(name: str, task: Task) -> Iterator[str]:
     if name.startswith("gym:"):
         goal = ', metric="return"'
         yield from _fact("solved", "at goal=; without, returns are compared")
+    if has(task, Restored):
+        yield from _fact("restored", f"by {task.restored_by}")
     if name.startswith(tuple(PREFIXES)) and has(task, StateScore):
         yield from _fact("score", _BY_REWARD)
     preset = PRESETS.get(name)

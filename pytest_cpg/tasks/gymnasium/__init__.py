@@ -58,31 +58,47 @@ class GymnasiumTask:
         return self.world.cache_key if self.score_of is None else None
 
     @property
+    def observation_keys(self) -> Mapping[str, int] | None:
+        """How many numbers each part of an observation has; None where it has but one."""
+        return self.world.observation_keys if len(self.world.observation_keys) > 1 else None
+
+    @property
+    def restored_by(self) -> str:
+        """The way in which the environment is put back into a state."""
+        return self.world.restored_by
+
+    @property
     def control_period(self) -> float:
         """Seconds of simulated time per step; 1 where the environment does not tell."""
         return self.world.period * self.action_repeat
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Return the start of each seed [N], as `reset(seed=...)` gives it: states [N, S]."""
-        return np.stack([self.world.begin(int(seed)) for seed in seeds])
+        steps = self.budget * self.action_repeat
+        return np.stack([self.world.begin(int(seed), steps) for seed in seeds])
 
     def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
         after = np.empty(states.shape)
         for row, (state, action) in enumerate(zip(states, actions, strict=True)):
-            after[row] = self.world.advance(state, action[None], self.action_repeat, is_kept=True)
+            after[row] = self.world.step(state, action, self.action_repeat)
         return after
 
     def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
-        after = np.empty((*actions.shape[:2], states.shape[1]))
+        # What is not written to takes no memory: the steps that led to imagined states are many.
+        after = np.zeros((*actions.shape[:2], states.shape[1]))
         for row, (state, plan) in enumerate(zip(states, actions, strict=True)):
-            after[row] = self.world.advance(state, plan, self.action_repeat, is_kept=False)
+            if self.world.is_lost(state):
+                after[row] = np.nan
+            else:
+                imagined = self.world.imagine(state, plan, self.action_repeat)
+                after[row, :, -self.world.tail :] = imagined
         return after
 
     def observe(self, states: FloatArray) -> FloatArray:
         """Map states [..., S] to observations [..., O]."""
-        return np.array(states[..., self.world.size : self.world.size + self.observation_size])
+        return np.array(states[..., self.world.seen])
 
     def score(self, observations: FloatArray) -> FloatArray:
         """Rate observations [..., O] by the user's score; see `rated`."""
@@ -93,12 +109,12 @@ class GymnasiumTask:
         """Rate states [..., S] by minus the reward of the step that led there: [...]."""
         if self.score_of is not None:
             return self.score(self.observe(states))
-        return np.asarray(-states[..., -3])
+        return np.asarray(-states[..., -4])
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Give the reward [...], summed over repeats, of steps that ended in states [..., S]."""
         del actions
-        return np.array(states[..., -3])
+        return np.array(states[..., -4])
 
     def terminated(self, states: FloatArray) -> BoolArray:
         """Say of states [..., S] whether the environment has terminated: bool [...]."""
@@ -108,7 +124,7 @@ class GymnasiumTask:
         """Say whether the reward [...] of a step of the environment reached the threshold."""
         del actions
         least = np.inf if self.threshold is None else self.threshold
-        return np.asarray(states[..., -2] >= least)
+        return np.asarray(states[..., -3] >= least)
 
 
 def gym_task(

@@ -52,6 +52,13 @@ def made(make: str | Callable[[], Any]) -> Any:
         newest = _newest().get(_unversioned(gymnasium.spec(make)), make)
         fix = f" Take gym:{newest}." if newest != make else ""
         raise ComponentError(f"gym:{make} cannot be made: {error}{fix}") from error
+    # Whatever its code raises, such as where it was written for another version of its simulator.
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise ComponentError(
+            f"gym:{make} cannot be made, as its own code raises {what}. Try "
+            f"gymnasium.make({make!r}) alone; its package may need other versions."
+        ) from error
 
 
 def _made_by(make: Callable[[], Any]) -> Any:

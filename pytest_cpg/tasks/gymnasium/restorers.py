@@ -1,145 +1,277 @@
-"""Restorers: what it takes to put an environment back into a state that it was in, as numbers."""
+"""Restorers: ways to put an environment back into a state that it was in, in this process.
+
+Which way makes no difference to what comes of a step: each was checked before it is used. What is
+kept of a state never leaves the process; another one gets there by the steps of the episode.
+"""
 
 from __future__ import annotations
 
-import pickle
-from typing import Any
+import gc
+import os
+import random
+import signal
+import socket
+import sys
+import warnings
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from multiprocessing.connection import Connection
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray, TaskError
-from pytest_cpg.tasks.gymnasium.pickles import Pickles
+from pytest_cpg.contracts import FloatArray, TaskError
+from pytest_cpg.tasks.gymnasium.copies import Copy, copy_of, restored
+from pytest_cpg.tasks.gymnasium.player import Player
 
-# Bytes of a pickle in one number: whole numbers below 2**48 are exact.
-_BYTES = 6
+# Bytes of all copies that are kept at a time, and processes.
+_ROOM, _PROCESSES = 1 << 28, 128
 
 
-class PhysicsRestorer:
-    """Keeps a MuJoCo environment by the physics before its last step, which is done again.
+class Restorer(Protocol):
+    """A way to put the environment of a player back.
 
-    That brings all back that its code may read, such as positions of bodies, which MuJoCo computes
-    before it moves them. What is not physics is as `reset` leaves it for the episode's seed.
+    ``name`` says it in a report, and at most ``most`` states are kept at a time.
     """
 
-    def __init__(self, environment: Any) -> None:
-        # With gymnasium's own message where it is missing.
-        import mujoco
+    name: str
+    most: int
 
-        self._mujoco, self.environment = mujoco, environment
-        bare = environment.unwrapped
-        self._model, self._data = bare.model, bare.data
-        self._kind = int(mujoco.mjtState.mjSTATE_FULLPHYSICS | mujoco.mjtState.mjSTATE_WARMSTART)
-        self._physics = mujoco.mj_stateSize(self._model, self._kind)
-        self.size = 2 + self._physics + self._model.nu
-        self._seed = -1
+    def __init__(self, player: Player) -> None: ...
 
-    def begin(self, seed: int) -> tuple[FloatArray, Any]:
-        """Reset to a seed's start; return what puts it back there [size], and what it observes."""
-        observation, _ = self.environment.reset(seed=seed)
-        self._seed = seed
-        return np.concatenate([[seed], np.zeros(self.size - 1)]), observation
+    def begin(self, seed: int) -> tuple[Any, FloatArray]:
+        """Reset to a seed's start; return what puts it back there, and its row [R]."""
 
-    def load(self, saved: FloatArray) -> None:
-        """Put the environment back, by what was saved of it [size]."""
-        seed = int(saved[0])
-        if self._seed != seed or not saved[1]:
-            self.begin(seed)
-        if saved[1]:
-            physics, controls = saved[2 : 2 + self._physics], saved[2 + self._physics :]
-            self._mujoco.mj_setState(self._model, self._data, physics, self._kind)
-            bare = self.environment.unwrapped
-            bare.do_simulation(controls, bare.frame_skip)
-
-    def step(self, action: Any, saved: FloatArray | None) -> Any:
-        """Take a step; put what puts it back after it into ``saved`` [size], unless it is None."""
-        physics = np.empty(self._physics)
-        if saved is not None:
-            self._mujoco.mj_getState(self._model, self._data, physics, self._kind)
-        result = self.environment.step(action)
-        if saved is not None:
-            saved[1:] = np.concatenate([[1], physics, self._data.ctrl])
-        return result
+    def run(
+        self, kept: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
+    ) -> tuple[FloatArray, int, Any]:
+        """Play on from a state; see `Player.play`. Also return what puts it back there, if kept."""
 
 
-class PickleRestorer:
-    """Keeps any environment by its pickle, six bytes to a number.
+class CopyRestorer:
+    """Keeps copies of an environment; see `copies`.
 
     Every episode begins with the environment as it was made: neither what was played before nor
-    which process it is then has a part in the bits of a state. Its spaces, whose generators are in
-    the pickle, are seeded like the environment.
+    which process it is then has a part in it.
     """
 
-    def __init__(self, environment: Any) -> None:
-        # As it was last put back.
-        self.environment, self._pickles = environment, Pickles()
-        _seed_spaces(environment, 0)
-        self._made = self._pickles.know(environment)
-        self._reset(0)
-        for _ in range(3):
-            self.environment.step(self.environment.action_space.sample())
-        data = self._pickles.know(self.environment)
-        # Room for what more steps may add, and the same where a number takes another byte.
-        most = 1 << (2 * len(data) + 255).bit_length()
-        self.size = 1 + -(-most // _BYTES)
+    name = "a copy of its attributes"
+    most = _PROCESSES
 
-    def begin(self, seed: int) -> tuple[FloatArray, Any]:
-        """Reset; see `PhysicsRestorer`, as for the others."""
-        observation = self._reset(seed)
-        return self._pickled(), observation
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        # What the environment holds now, None where nothing says so.
+        self._now: Any = None
+        with _generators(0):
+            player.reset(0)
+            self._made = self._keep(None)
+        self.name, self.most = self._described(self._made[0])
 
-    def load(self, saved: FloatArray) -> None:
-        """Put the environment back."""
-        digits = saved[1:].astype("<u8").reshape(-1, 1).view(np.uint8)[:, :_BYTES]
-        # States are arrays that anybody may have written, so nothing is called that this
-        # environment did not name when it was made.
-        self.environment = self._pickles.read(digits.tobytes()[: int(saved[0])])
+    def begin(self, seed: int) -> tuple[Any, FloatArray]:
+        """Reset to a seed's start; see `Restorer`, as for the others."""
+        with _generators(seed):
+            self._restore(self._made[0])
+            row = self._player.reset(seed)
+            return self._keep(None), row
 
-    def step(self, action: Any, saved: FloatArray | None) -> Any:
-        """Take a step."""
-        result = self.environment.step(action)
-        if saved is not None:
-            saved[:] = self._pickled()
-        return result
+    def run(
+        self, kept: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
+    ) -> tuple[FloatArray, int, Any]:
+        """Play on from a state."""
+        with _generators(kept[1]):
+            if self._now is not kept[0]:
+                self._restore(kept[0])
+            self._now = None
+            after, taken = self._player.play(row, actions, repeat)
+            return after, taken, self._keep(kept[0]) if is_kept else None
 
-    def _pickled(self) -> FloatArray:
-        data = self._pickles.write(self.environment)
-        room = (self.size - 1) * _BYTES
-        if len(data) > room:
-            raise TaskError(
-                f"the pickle of {self.environment} grew to {len(data)} bytes, and there is room "
-                f"for {room}. Keep no history in the environment."
-            )
-        digits = np.zeros((self.size - 1, 8), dtype=np.uint8)
-        digits[:, :_BYTES] = np.frombuffer(data.ljust(room, b"\0"), np.uint8).reshape(-1, _BYTES)
-        return np.concatenate([[len(data)], digits.view("<u8")[:, 0].astype(np.float64)])
+    def _keep(self, last: Any) -> tuple[Any, Any]:
+        """Return what puts the environment back, and the global generators."""
+        self._now = self._saved(last)
+        return self._now, _generator_states()
 
-    def _reset(self, seed: int) -> Any:
-        """Reset the environment as it was made; return what it observes."""
-        self.environment = self._pickles.read(self._made)
-        _seed_spaces(self.environment, seed)
-        observation, _ = self.environment.reset(seed=seed)
-        return observation
+    def _described(self, copy: Any) -> tuple[str, int]:
+        size = len(copy.pickled) + sum(data.nbuffer for data, *_ in copy.data)
+        name = "MuJoCo's data and a copy of its attributes" if copy.data else self.name
+        return name, max(_ROOM // size, _PROCESSES)
+
+    def _saved(self, last: Copy | None) -> Any:
+        copy = copy_of(self._player.environment, last)
+        self._models = copy.models
+        return copy
+
+    def _restore(self, saved: Any) -> None:
+        self._player.environment = restored(saved, self._models)
+        self._models, self._now = saved.models, saved
 
 
-def restorer_of(environment: Any) -> PhysicsRestorer | PickleRestorer:
-    """Return how an environment is put back, or raise ComponentError if it cannot be."""
-    if hasattr(environment.unwrapped, "do_simulation"):
-        return PhysicsRestorer(environment)
-    try:
-        return PickleRestorer(environment)
-    except (TypeError, AttributeError, RecursionError, pickle.PicklingError) as error:
-        raise ComponentError(
-            f"{environment} cannot be pickled ({error}), so that it cannot be put back into a "
-            f"state. Give what cannot be a __getstate__, or write a task of your own "
-            f"(pytest_cpg.Task)."
-        ) from error
+class StateRestorer(CopyRestorer):
+    """Keeps what the environment's own ``get_state`` returns, for its ``set_state``."""
+
+    name = "its own get_state and set_state"
+
+    def _described(self, copy: Any) -> tuple[str, int]:
+        del copy
+        return self.name, 1 << 10
+
+    def _saved(self, last: Any) -> Any:
+        del last
+        return deepcopy(self._player.environment.unwrapped.get_state())
+
+    def _restore(self, saved: Any) -> None:
+        self._player.environment.unwrapped.set_state(deepcopy(saved))
+        self._now = saved
 
 
-def _seed_spaces(environment: Any, seed: int) -> None:
-    """Seed the spaces of an environment, and of all that it wraps."""
+class ForkRestorer:
+    """Keeps a process for each state, of which a fork plays on: one fork a plan.
+
+    It is exact for whatever stands behind an environment: libraries in C, surfaces, engines.
+    """
+
+    name = "a fork of its process"
+    most = _PROCESSES
+
+    def __init__(self, player: Player) -> None:
+        self._root = _Process.root(player)
+
+    def begin(self, seed: int) -> tuple[Any, FloatArray]:
+        """Reset to a seed's start."""
+        process = self._root.fork()
+        return process, process.ask("begin", seed)
+
+    def run(
+        self, kept: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
+    ) -> tuple[FloatArray, int, Any]:
+        """Play on from a state."""
+        process = kept.fork()
+        after, taken = process.ask("play", row, actions, repeat)
+        return after, taken, process if is_kept else None
+
+
+class _Process:
+    """Another process that holds an environment; it ends with its last reference here."""
+
+    # Ends of lines in this process: a process that is forked must not hold them open.
+    _lines: ClassVar[weakref.WeakSet[socket.socket]] = weakref.WeakSet()
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line, self._connection = line, Connection(os.dup(line.fileno()))
+        self._lines.add(line)
+
+    @classmethod
+    def root(cls, player: Player) -> _Process:
+        """Return a fork of this process, which holds the environment of a player."""
+        here, there = socket.socketpair()
+        with warnings.catch_warnings():
+            # A fork has one thread, which is all that it needs.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            forked = os.fork()
+        if not forked:
+            try:
+                here.close()
+                for line in list(cls._lines):
+                    line.close()
+                # Whoever is forked is waited for by nobody.
+                signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+                # A collection would write to every page, which each fork would copy.
+                gc.freeze()
+                gc.disable()
+                if (torch := sys.modules.get("torch")) is not None:
+                    # The threads of its pool were not forked, and would be waited for.
+                    torch.set_num_threads(1)
+                _serve(there, player)
+            finally:
+                os._exit(1)
+        there.close()
+        return cls(here)
+
+    def fork(self) -> _Process:
+        """Return a fork of it."""
+        here, there = socket.socketpair()
+        with there:
+            socket.send_fds(self._line, [b"fork"], [there.fileno()])
+        return _Process(here)
+
+    def ask(self, method: str, *values: Any) -> Any:
+        """Return what a method of its player gives; raise TaskError for what it raises."""
+        self._line.sendall(b"play")
+        self._connection.send((method, values))
+        try:
+            answer, error = self._connection.recv()
+        except EOFError:
+            error = "its process has died"
+        if error is not None:
+            raise TaskError(f"an environment cannot be played on: {error}")
+        return answer
+
+    def __del__(self) -> None:
+        self._connection.close()
+        self._line.close()
+
+
+def _serve(line: socket.socket, player: Player) -> None:
+    """Hold the environment of a player, fork and play as asked, until nobody is left to ask."""
     while True:
-        environment.action_space.seed(seed)
-        environment.observation_space.seed(seed)
-        if environment is environment.unwrapped:
+        message, handles, *_ = socket.recv_fds(line, 4, 1)
+        if not message:
             return
-        environment = environment.env
+        if message == b"play":
+            connection = Connection(os.dup(line.fileno()))
+            method, values = connection.recv()
+            connection.send(_answered(player, method, values))
+            connection.close()
+        elif os.fork():
+            os.close(handles[0])
+        else:
+            line.close()
+            line = socket.socket(fileno=handles[0])
+
+
+def _answered(player: Player, method: str, values: tuple[Any, ...]) -> tuple[Any, str | None]:
+    """Return what a method of a player gives, and None or what it raises."""
+    try:
+        if method == "begin":
+            # In a process of its own nobody else draws from the generators.
+            _seed_generators(*values)
+            return player.reset(*values), None
+        return player.play(*values), None
+    except Exception as error:
+        return None, repr(error)
+
+
+@contextmanager
+def _generators(state: Any) -> Iterator[None]:
+    """Put the global generators of `random` and numpy into a state, or seed them; give them back.
+
+    Environments that draw from them then draw by the seed of the episode.
+    """
+    before = _generator_states()
+    try:
+        if isinstance(state, int):
+            _seed_generators(state)
+        else:
+            _set_generators(state)
+        yield
+    finally:
+        _set_generators(before)
+
+
+# The legacy generators are what environments draw from; numpy's are one for the process.
+_NUMPY = np.random.mtrand._rand
+
+
+def _generator_states() -> tuple[Any, Any]:
+    return random.getstate(), _NUMPY.get_state()
+
+
+def _set_generators(states: tuple[Any, Any]) -> None:
+    random.setstate(states[0])
+    _NUMPY.set_state(states[1])
+
+
+def _seed_generators(seed: int) -> None:
+    random.seed(seed)
+    _NUMPY.seed(seed % (1 << 32))

@@ -1,121 +1,235 @@
 """World: one environment, put back into any state of any episode before it is stepped.
 
-A state is a row of numbers: what it takes to put the environment back (see `restorers`), then what
-it observed, the rewards of the last step, and whether it is over. An environment that has
-terminated stays as it is, without reward; its own time limit is left out.
+A state is a row of numbers: the steps of its episode so far, which tell any process how to get
+there, and the row of its player. A process that was there keeps what puts its environment back at
+once (see `restorers`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
-from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, BoxActions, ComponentError, FiniteActions, FloatArray
-from pytest_cpg.tasks.gymnasium.environments import definition_of, made, versions_of
-from pytest_cpg.tasks.gymnasium.restorers import restorer_of
+from pytest_cpg.contracts import ComponentError, FloatArray, TaskError
+from pytest_cpg.tasks.gymnasium.environments import definition_of, versions_of
+from pytest_cpg.tasks.gymnasium.player import OUTCOME, Make, Player, period_of
+from pytest_cpg.tasks.gymnasium.restorers import (
+    CopyRestorer,
+    ForkRestorer,
+    Restorer,
+    StateRestorer,
+)
 
-# Sum and largest of a step's rewards, and whether the environment has terminated.
-OUTCOME = 3
-_LOWEST = np.finfo(np.float64).min
+# Seed, and how many steps there were.
+_HEAD = 2
+# Steps of a checked episode, and those after which it is put back.
+_CHECKED, _PUT_BACK = 24, (1, 8, 16)
 
 
 class World:
     """One environment of this process, and what restores it."""
 
-    def __init__(self, make: str | Callable[[], Any]) -> None:
+    def __init__(self, make: Make) -> None:
         self.make = make
         self._lock = threading.Lock()
         # An id may come to mean another environment while this one is in use.
         self.spec = gymnasium.spec(make) if isinstance(make, str) else None
-        environment = made(make)
-        self.spaces = (environment.observation_space, environment.action_space)
-        self.title = str(make) if isinstance(make, str) else str(environment)
+        self._player = Player(make)
+        environment = self._player.environment
+        self.title, self.actions = self._player.title, self._player.actions
+        self.observation_keys = self._player.sizes
+        self.observed = sum(self.observation_keys.values())
+        # What a state ends in: whether it can be stepped from, 0 or NaN, and the player's row.
+        self.tail = 1 + self.observed + len(OUTCOME)
+        self.seen = slice(1 - self.tail, -len(OUTCOME))
         # Of the distributions that decide what it does.
         self.versions = versions_of(
             self.spec, is_mujoco=hasattr(environment.unwrapped, "do_simulation")
         )
         self.cache_key = definition_of(self.spec)
-        self.period = _period(environment)
-        self._restorer = restorer_of(environment)
-        # Numbers that it takes to put the environment back, and in an observation.
-        self.size = self._restorer.size
-        self.observed = flat_size(self.spaces[0], self.title, make)
-        self.actions = action_space(self.spaces[1], self.title)
-        self._check_restores()
+        self.period = period_of(environment)
+        self._restorer = self._checked()
+        self.restored_by = self._restorer.name
+        # What puts the environment back, by the state's key; the last ones used are at the end.
+        self._kept: dict[bytes, Any] = {}
+        self._process = os.getpid()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what makes the environment."""
         return (world_of, (self.make,))
 
-    def begin(self, seed: int) -> FloatArray:
-        """Return the state [S] at the start of a seed's episode."""
+    def begin(self, seed: int, steps: int) -> FloatArray:
+        """Return the state [S] at the start of a seed's episode, with room for so many steps."""
         with self._lock:
-            inner, observation = self._restorer.begin(seed)
-            seen = flat(observation, self.observed, self.spaces[0], self.title)
-            return np.concatenate([inner, seen, np.zeros(OUTCOME)])
+            kept, row = self._restorer.begin(seed)
+            state = np.zeros(_HEAD + steps * self.actions.size + self.tail)
+            state[0], state[1 - self.tail :] = seed, row
+            self._keep(state, kept)
+            return state
 
-    def advance(
-        self, state: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
-    ) -> FloatArray:
-        """Return the states [H, S] after each of actions [H, A]; unless kept, not to step from."""
-        after = np.full((len(actions), len(state)), np.nan)
-        if np.isnan(state).any():
-            return after
-        size = self.size
-        row = np.array(state)
+    def step(self, state: FloatArray, action: FloatArray, repeat: int) -> FloatArray:
+        """Return the state [S] after an action [A] from a state [S]."""
+        if self.is_lost(state):
+            return np.full(len(state), np.nan)
+        after, row = state.copy(), state[1 - self.tail :]
         with self._lock:
-            if not row[-1]:
-                self._restorer.load(row[:size])
-            for step, action in enumerate(actions):
-                # Where it is over, not even no reward is one that reaches a threshold; an infinite
-                # one would be a state that has diverged.
-                row[-OUTCOME:-1] = 0, _LOWEST
-                for _ in range(repeat):
-                    if row[-1]:
-                        break
-                    self._step(row, action, is_kept=is_kept)
-                after[step] = row
-                if not is_kept:
-                    after[step, :size] = np.nan
+            if state[-1]:
+                after[1 - self.tail :] = self._player.play(row, action[None], repeat)[0][0]
+                return after
+            kept = self._here(state)
+            rows, taken, kept = self._restorer.run(kept, row, action[None], repeat, is_kept=True)
+            begin = self._end(state)
+            end = begin + taken * len(action)
+            if end > len(state) - self.tail:
+                raise TaskError(
+                    f"{self.title} was played for {int(state[1])} steps, which is the budget that "
+                    f"the episode began with. Give the task a larger budget=."
+                )
+            after[begin:end] = np.tile(action, taken)
+            after[1] += taken
+            after[1 - self.tail :] = rows[0]
+            self._keep(after, kept)
         return after
 
-    def _step(self, row: FloatArray, action: FloatArray, *, is_kept: bool) -> None:
-        observation, reward, terminated, _, _ = self._restorer.step(
-            native_action(action, self.spaces[1]), row[: self.size] if is_kept else None
+    def imagine(self, state: FloatArray, actions: FloatArray, repeat: int) -> FloatArray:
+        """Return the ends [H, tail] of the states after actions [H, A], not to step from."""
+        after = np.full((len(actions), self.tail), np.nan)
+        row = state[1 - self.tail :]
+        with self._lock:
+            if state[-1]:
+                after[:, 1:] = self._player.play(row, actions, repeat)[0]
+            else:
+                kept = self._here(state)
+                after[:, 1:] = self._restorer.run(kept, row, actions, repeat, is_kept=False)[0]
+        return after
+
+    def is_lost(self, state: FloatArray) -> bool:
+        """Tell whether a state [S] was imagined, or has diverged."""
+        return bool(np.isnan(state[-self.tail :]).any())
+
+    def _here(self, state: FloatArray) -> Any:
+        """Return what puts the environment back into a state [S], which it steps to if need be."""
+        if self._process != os.getpid():
+            # A fork of this process has its own environment, and none of its processes.
+            self._kept.clear()
+            self._restorer, self._process = type(self._restorer)(self._player), os.getpid()
+        key = self._key(state)
+        if (kept := self._kept.get(key)) is None:
+            kept, row = self._restorer.begin(int(state[0]))
+            steps = state[_HEAD : self._end(state)].reshape(-1, self.actions.size)
+            if len(steps):
+                kept = self._restorer.run(kept, row, steps, 1, is_kept=True)[2]
+        self._keep(state, kept)
+        return kept
+
+    def _keep(self, state: FloatArray, kept: Any) -> None:
+        key = self._key(state)
+        self._kept.pop(key, None)
+        self._kept[key] = kept
+        if len(self._kept) > self._restorer.most:
+            del self._kept[next(iter(self._kept))]
+
+    def _key(self, state: FloatArray) -> bytes:
+        return hashlib.blake2b(state[: self._end(state)].tobytes(), digest_size=16).digest()
+
+    def _end(self, state: FloatArray) -> int:
+        """Return where the steps so far end in a state [S]."""
+        return _HEAD + int(state[1]) * self.actions.size
+
+    def _checked(self) -> Restorer:
+        """Return the first restorer that behaves like the environment.
+
+        Raises ComponentError with what differs first when there is none.
+        """
+        faults: list[str] = []
+        for way in _ways(self._player.environment):
+            if faults:
+                # What another way did to it has no part in this one.
+                self._player = Player(self.make)
+            try:
+                restorer = way(self._player)
+                fault = self._fault(restorer)
+            except ComponentError:
+                raise
+            # Whatever the code of an environment raises, or cannot be copied of it.
+            except Exception as error:
+                fault = f"{type(error).__name__}: {error}"
+            if fault is None:
+                return restorer
+            faults.append(f"by {way.name}, {fault}")
+        raise ComponentError(
+            f"{self.title} cannot be put back into a state, so that its episodes cannot be "
+            f"repeated. Tried in order: {'; '.join(faults)}. Let reset(seed=...) begin anew, and "
+            f"draw from self.np_random or the generators of numpy and random; or write a task of "
+            f"your own (pytest_cpg.Task)."
         )
-        row[self.size : -OUTCOME] = flat(observation, self.observed, self.spaces[0], self.title)
-        total, best = row[-OUTCOME] + float(reward), max(row[-OUTCOME + 1], float(reward))
-        row[-OUTCOME:] = total, best, bool(terminated)
 
-    def _check_restores(self) -> None:
-        """Raise ComponentError unless a step from a state that was put back is the same step."""
-        actions = self.actions.sample([np.random.default_rng(0)], (3,))[0]
-        state = self.begin(1)
-        middle = self.advance(state, actions[:2], 1, is_kept=True)[-1]
-        ahead = self.advance(state, actions, 1, is_kept=False)
-        check_numbers(ahead[:, self.size : -OUTCOME], ahead[:, -OUTCOME], self.title)
-        self.begin(2)
-        again = self.advance(middle, actions[2:], 1, is_kept=False)[-1]
-        if not np.array_equal(state, self.begin(1), equal_nan=True):
-            raise ComponentError(
-                f"{self.title} does not start as before when it is reset by the same seed, so that "
-                f"its episodes could not be repeated. Let reset(seed=...) begin anew, and draw "
-                f"from self.np_random alone."
-            )
-        if not np.array_equal(ahead[-1], again, equal_nan=True):
-            raise ComponentError(
-                f"{self.title} does not go on as before when it is put back into a state: its "
-                f"pickle, or its physics, does not hold all of it. Give it a __getstate__ that "
-                f"does, or write a task of your own (pytest_cpg.Task)."
-            )
+    def _fault(self, restorer: Restorer) -> str | None:
+        """Return what first differs in an episode that is begun again or put back, None if nothing.
+
+        Of two seeds each episode is played at once, and again with stops; once the other was played
+        it goes on from each stop.
+        """
+        rng = np.random.default_rng(0)
+        plans = [self.actions.sample([rng], (_CHECKED,))[0] for _ in range(2)]
+        played = [self._begun(restorer, seed, plan) for seed, plan in enumerate(plans)]
+        for seed, (plan, (start, rows)) in enumerate(zip(plans, played, strict=True)):
+            check_numbers(rows, self.observed, self.title)
+            kept, row = restorer.begin(seed)
+            if fault := self._difference(start, row):
+                return f"reset by the same seed gives another start: {fault}"
+            states = {}
+            for begin, end in pairwise((0, *_PUT_BACK)):
+                after, _, kept = restorer.run(kept, row, plan[begin:end], 1, is_kept=True)
+                for step, row in enumerate(after, begin):
+                    if fault := self._difference(rows[step], row):
+                        return f"the same steps differ at step {step + 1}: {fault}"
+                if row[-1]:
+                    break
+                states[end] = kept, row
+            self._begun(restorer, 1 - seed, plans[1 - seed])
+            for begin, (kept, row) in states.items():
+                after, *_ = restorer.run(kept, row, plan[begin:], 1, is_kept=False)
+                for step, row in enumerate(after, begin):
+                    if fault := self._difference(rows[step], row):
+                        return f"put back to step {begin} it differs at step {step + 1}: {fault}"
+        return None
+
+    def _begun(
+        self, restorer: Restorer, seed: int, plan: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the start [R] of a seed's episode, and the rows [H, R] of a plan [H, A]."""
+        kept, row = restorer.begin(seed)
+        return row, restorer.run(kept, row, plan, 1, is_kept=False)[0]
+
+    def _difference(self, expected: FloatArray, row: FloatArray) -> str | None:
+        """Return the first number of a row [R] that is not as expected; None if there is none."""
+        differ = ~((expected == row) | (np.isnan(expected) & np.isnan(row)))
+        if not differ.any():
+            return None
+        sizes = self.observation_keys.items()
+        names = [f"{name}[{place}]" for name, size in sizes for place in range(size)]
+        at = int(np.argmax(differ))
+        return f"{[*names, *OUTCOME][at]} is {row[at]:.9g} instead of {expected[at]:.9g}"
 
 
-def world_of(make: str | Callable[[], Any]) -> World:
+def _ways(environment: Any) -> list[type[Restorer]]:
+    """Return the ways of restoring an environment, the cheapest first."""
+    bare = environment.unwrapped
+    ways: list[type[Restorer]] = [CopyRestorer, ForkRestorer]
+    if hasattr(bare, "get_state") and hasattr(bare, "set_state"):
+        ways.insert(0 if not hasattr(bare, "data") else 1, StateRestorer)
+    return ways
+
+
+def world_of(make: Make) -> World:
     """Return the one environment in this process of what an id means now, or a function's own."""
     return _world(make, repr(gymnasium.spec(make))) if isinstance(make, str) else World(make)
 
@@ -126,65 +240,10 @@ def _world(make: str, spec: str) -> World:
     return World(make)
 
 
-def _period(environment: Any) -> float:
-    """Return the seconds of a step, 1 where the environment tells neither them nor its films'."""
-    period = getattr(environment.unwrapped, "dt", None)
-    if period is None:
-        rate = environment.metadata.get("render_fps")
-        period = 1 / rate if rate else 1.0
-    return float(period)
-
-
-def action_space(space: Any, title: str) -> ActionSpace:
-    """Return the actions of a space, or raise ComponentError if planners cannot draw from it."""
-    if isinstance(space, gymnasium.spaces.Discrete):
-        return FiniteActions(np.arange(space.start, space.start + space.n)[:, None])
-    if isinstance(space, gymnasium.spaces.Box) and np.isfinite([space.low, space.high]).all():
-        return BoxActions(np.ravel(space.low), np.ravel(space.high))
-    raise ComponentError(
-        f"{title} has actions of {space}, and planners draw from a Discrete or a bounded Box. Wrap "
-        f"it, for instance in gymnasium.wrappers.RescaleAction, and pass gym_task(lambda: ...) "
-        f"from pytest_cpg.tasks.gymnasium."
-    )
-
-
-def flat_size(space: Any, title: str, make: str | Callable[[], Any]) -> int:
-    """Return the numbers in one observation, or raise ComponentError if they are no flat box."""
-    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
-        return int(space.shape[0])
-    maker = make if isinstance(make, str) else getattr(make, "__qualname__", "make")
-    inner = maker if maker.isidentifier() else "make"
-    made = f"gymnasium.make({make!r}, max_episode_steps=-1)" if maker is make else f"{inner}()"
-    raise ComponentError(
-        f"{title} has observations of {space}, and a flat Box is needed. Pass "
-        f"gym_task(lambda: gymnasium.wrappers.FlattenObservation({made})) from "
-        f"pytest_cpg.tasks.gymnasium."
-    )
-
-
-def native_action(action: FloatArray, space: Any) -> Any:
-    """Return an action [A] as an environment with this space takes it."""
-    if isinstance(space, gymnasium.spaces.Discrete):
-        return int(action[0])
-    return action.astype(space.dtype).reshape(space.shape)
-
-
-def flat(observation: Any, size: int, space: Any, title: str) -> FloatArray:
-    """Return an observation as one row [O], or raise ComponentError if its space says another."""
-    row = np.ravel(observation)
-    if row.size != size:
-        raise ComponentError(
-            f"{title} observes an array of shape {list(np.shape(observation))}, and its "
-            f"observation_space is {space}. Let reset and step return what that says, or correct "
-            f"observation_space."
-        )
-    return row
-
-
-def check_numbers(observations: FloatArray, rewards: FloatArray, title: str) -> None:
-    """Raise ComponentError for NaN among observations [T, O] and rewards [T] of first steps."""
-    for what, rows in (("reward", rewards), ("observation", observations)):
-        if np.isnan(rows).any():
+def check_numbers(rows: FloatArray, observed: int, title: str) -> None:
+    """Raise ComponentError for NaN among rows [T, R] of first steps."""
+    for what, numbers in (("reward", rows[:, -4]), ("observation", rows[:, :observed])):
+        if np.isnan(numbers).any():
             raise ComponentError(
                 f"{title} gives nan as {what} within its first {len(rows)} steps. Let step return "
                 f"finite numbers."
