@@ -31,6 +31,7 @@ BUILT_IN = {
     "cpg_opcc": BuiltIn("policy_comparison.kind:PolicyComparison", ("training_data",)),
     "cpg_plan_quality": BuiltIn("plan_quality.kind:PlanQuality", ("oracle_dynamics",)),
     "cpg_counterfactual": BuiltIn("prediction.counterfactual:counterfactual", ()),
+    "cpg_retrieval": BuiltIn("prediction.retrieval:retrieval", ()),
 }
 """By marker."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Measured:
     ``limit``, above 0, is the largest that is accepted, and ``p_value`` one-sided, against the
     claim that the number is at most that. Where it is a mean, ``errors`` [N] are of each question.
     Numbers under other ``conditions`` are not compared. ``beside`` maps each of what knows nothing,
-    as "copy", to its number, of which ``ignorant`` is the smallest.
+    as "copy", to its number, of which ``ignorant`` is the smallest. ``facts`` are shown, too.
     """
 
     limit: float
@@ -45,13 +45,35 @@ class Measured:
     check: str = ""
     ignorant: float | None = None
     beside: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     faults: ClassVar[Sequence[str]] = ()
+
+
+class Reading(NamedTuple):
+    """What was measured of a model.
+
+    Attributes
+    ----------
+    errors : array [N] or None
+        As of `Measured`.
+    ignorant : mapping
+        Each of what knows nothing, by the heading of its column, to its number.
+    more : mapping
+        What else the kind's result holds.
+    """
+
+    number: Sampled
+    size: str
+    errors: FloatArray | None = None
+    ignorant: Mapping[str, Sampled] = {}
+    more: Mapping[str, Any] = {}
 
 
 # Of a float32, in which most models predict.
 _LARGEST = 3.4e38
 _RESAMPLES = 2000
+_WANTED = 'to return the number as sampled, and on how much: Percentile(...), "500 steps".'
 # Of a smoke test.
 FEW = 8
 # The column of a model that knows nothing; other columns, as messages have them.
@@ -150,18 +172,13 @@ class AtMost(CriteriaKind[Measured]):
 
     def measure(self, spec: Asked, model: Any, run: Run) -> Measured:
         """Return the number with its interval."""
-        limit, blind, errors = spec.values["limit"], "", None
+        limit, blind = spec.values["limit"], ""
         run.progress(self.number, 0, 1)
         level = spec.shared(spec.values["confidence"])
-        ignorant: Mapping[str, Sampled] = {}
-        if self.sample is not None:
-            answer = self.sample(spec, model, run)
-        else:
-            asked = self.asked(spec, run)
-            errors = self.answers(asked, model, run)
-            answer = (self.mean(errors, asked, spec), f"{len(errors)} questions")
-            ignorant = self.ignorants(asked, spec, run)
-        interval, p_value, size = self._read(answer, limit, level)
+        answer = (self.sample or self.reading)(spec, model, run)
+        reading = answer if isinstance(answer, Reading) else Reading(*self._checked(answer))
+        interval, p_value = self._read(reading, limit, level)
+        ignorant, size = reading.ignorant, reading.size
         numbers = {who: number.estimate for who, number in ignorant.items()}
         least = min(numbers, key=lambda who: numbers[who], default="")
         if least and ignorant[least].p_above(limit) > (1 - level) / 2:
@@ -170,17 +187,18 @@ class AtMost(CriteriaKind[Measured]):
                 f"{_text(numbers[least])}, and the limit is {limit:g}"
             )
         usual = self.findings(spec, run, (), size=size)
-        return Measured(
+        return self.result(
             limit=limit,
             size=size,
             conditions=self.said(spec, but=("limit", "confidence")),
             found=interval,
             p_value=p_value,
-            errors=errors,
+            errors=reading.errors,
             blind=blind,
             check=usual.check,
             ignorant=min(numbers.values(), default=None),
             beside=numbers,
+            **reading.more,
             seconds=usual.seconds,
         )
 
@@ -209,12 +227,13 @@ class AtMost(CriteriaKind[Measured]):
         # A number of numpy's compares to a bool of numpy's, which repeats no tuple.
         is_above = bool(interval.estimate > limit)
         most = 2 * min(max(interval.high, limit), sys.float_info.max / 2)
+        table = Table.of(model, cells, interval, axis=(min(0.0, interval.low), most))
         return {
             "sentence": f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}, "
             f"{result.size}",
             "size": result.size,
             "cells": cells,
-            "table": Table.of(model, cells, interval, axis=(min(0.0, interval.low), most)),
+            "table": replace(table, below=tuple(result.facts.items())),
             "why": self.meaning * is_above,
             "do": self.advice * is_above,
             "effect": Effect(found=interval, unit=self.unit, is_share=False, margin=limit),
@@ -254,17 +273,22 @@ class AtMost(CriteriaKind[Measured]):
             arrays = tuple(array[:FEW] for array in arrays)
         return Questions(task, self.error, arrays)
 
+    def reading(self, spec: Asked, model: Any, run: Run) -> Reading:
+        """Return the mean error of a model, and that of one which knows nothing."""
+        asked = self.asked(spec, run)
+        errors = self.answers(asked, model, run)
+        ignorant = {}
+        if self.ignorant is not None:
+            others = self.answers(asked, self.ignorant, run)
+            ignorant[KNOWS_NOTHING] = self.mean(others, asked, spec)
+        number = self.mean(errors, asked, spec)
+        return Reading(number, f"{len(errors)} questions", errors, ignorant)
+
     def answers(self, asked: Questions, model: Any, run: Run) -> FloatArray:
-        """Return the errors [N] of a model."""
+        """Return the errors [N] of a model, or whatever [N, E] its kind makes errors of."""
         from pytest_cpg.gates.rows import answered
 
         return answered(run, model, asked, what=self.number)
-
-    def ignorants(self, asked: Questions, spec: Asked, run: Run) -> Mapping[str, Sampled]:
-        """Return the number of each of what knows nothing, by the heading of its column."""
-        if self.ignorant is None:
-            return {}
-        return {KNOWS_NOTHING: self.mean(self.answers(asked, self.ignorant, run), asked, spec)}
 
     def mean(self, errors: FloatArray, asked: Questions, spec: Asked) -> Sampled:
         """Return the mean of errors [N]: of right and wrong answers Wilson's, else by resampling.
@@ -283,15 +307,18 @@ class AtMost(CriteriaKind[Measured]):
         resamples = sums[rows].sum(axis=1) / sizes[rows].sum(axis=1)
         return Percentile(estimate=estimate, resamples=resamples)
 
-    def _read(self, answer: Any, limit: float, level: float) -> tuple[Interval, float, str]:
-        """Return the number's interval and p-value, and on how much it was measured."""
-        fault = f"the kind of gate {self.marker!r}: sample() returned {answer!r:.80}"
-        wanted = 'to return the number as sampled, and on how much: Percentile(...), "500 steps".'
+    def _checked(self, answer: Any) -> tuple[Sampled, str]:
         match answer:
             case (sampled, str(size)):
-                pass
-            case _:
-                raise KindError(f"{fault}, and has {wanted}")
+                return sampled, size
+        raise KindError(f"{self._fault(answer)}, and has {_WANTED}")
+
+    def _fault(self, answer: Any) -> str:
+        return f"the kind of gate {self.marker!r}: sample() returned {answer!r:.80}"
+
+    def _read(self, reading: Reading, limit: float, level: float) -> tuple[Interval, float]:
+        """Return the number's interval and p-value."""
+        sampled, fault = reading.number, self._fault(reading[:2])
         # Its class may be a user's.
         try:
             if not math.isfinite(number := sampled.estimate):
@@ -303,9 +330,11 @@ class AtMost(CriteriaKind[Measured]):
             raise
         except Exception as error:
             raised = f"{type(error).__name__}: {error}"
-            raise KindError(f"{fault}, which cannot be read ({raised}). It has {wanted}") from error
+            raise KindError(
+                f"{fault}, which cannot be read ({raised}). It has {_WANTED}"
+            ) from error
         if is_right:
-            return interval, p_value, size
+            return interval, p_value
         raise KindError(
             f"{fault}: its interval({level:g}) is {interval}, its p_above({limit:g}) {p_value}. "
             f"Give finite bounds in order, of that level, and a p-value in [0, 1]."

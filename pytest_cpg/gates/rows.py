@@ -155,11 +155,11 @@ def filled(
 class Questions(NamedTuple):
     """What a model is asked, one question a row of arrays [N, ...].
 
-    ``answer`` maps the model, bound to the task, and rows of the arrays to numbers [B]. The model
-    rates no plans, so that it needs no score. It stands in a module, so that a worker finds it by
-    its name. Rows with the same number in ``clusters`` [N], as of one episode, are no independent
-    evidence. ``probe``, states [P, S] and actions [P, A], is what the model is checked with; by
-    default it is near starts of the task.
+    ``answer`` maps the model, bound to the task, and rows of the arrays to numbers [B], or [B, E].
+    The model rates no plans, so that it needs no score. It stands in a module, so that a worker
+    finds it by its name. Rows with the same number in ``clusters`` [N], as of one episode, are no
+    independent evidence. ``probe``, states [P, S] and actions [P, A], is what the model is checked
+    with; by default it is near starts of the task.
     """
 
     task: Task
@@ -170,7 +170,7 @@ class Questions(NamedTuple):
 
 
 def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatArray:
-    """Return the numbers [N] that a model answers: spread over workers, and kept for --cpg-resume.
+    """Return the numbers [N], or [N, E], that a model answers: spread, and kept for --cpg-resume.
 
     The model may be anything that `world_models.bind` takes. ``what`` names the stage.
     """
@@ -195,14 +195,14 @@ def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatA
         )
         spread = Crew(run.execution.executor, workload).run
     answers = filled(
-        (1, count),
+        (len(first), count),
         blocks,
         bound.run,
         progress=lambda done, total: run.progress(what, done, total),
         spread=spread,
         snapshot=snapshot,
     )
-    return np.asarray(answers[0])
+    return np.asarray(answers[0] if len(answers) == 1 else answers.T)
 
 
 def _near_starts(task: Task) -> tuple[FloatArray, FloatArray]:
@@ -236,8 +236,8 @@ class _Asked:
                 raise WorldModelError(OTHER_ANSWER)
 
     def run(self, block: _Rows) -> FloatArray:
-        """Return the answers [1, B] to a block."""
+        """Return the answers [E, B] to a block."""
         questions = self._questions
         with inference(learned_of(self._model)):
             answers = questions.answer(self._bound, *(one[block.rows] for one in questions.arrays))
-        return np.asarray(answers, dtype=np.float64).reshape(1, len(block.rows))
+        return np.asarray(answers, dtype=np.float64).reshape(len(block.rows), -1).T

@@ -72,7 +72,7 @@ def test_a_file_of_transitions_needs_neither_task_nor_simulator(repository):
     repository.makepyfile(test_gates=LOGGED.format(file="logged.npz"))
     result = repository.runpytest("--cpg-workers=2")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["ABOVE LIMIT: share confused 0.*, limit 0.1, 500 questions."])
+    result.stdout.fnmatch_lines(["ABOVE LIMIT: share confused 0.*, limit 0.1, 500 steps."])
     np.savez(repository.path / "logged.npz", **arrays)
     result = repository.runpytest("--collect-only")
     result.assert_outcomes(errors=1)

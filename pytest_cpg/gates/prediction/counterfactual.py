@@ -25,12 +25,11 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import Strata
-from pytest_cpg.gates.arguments import Argument, as_given, name, whole
-from pytest_cpg.gates.at_most import FEW, AtMost
+from pytest_cpg.gates.arguments import Argument, name, whole
+from pytest_cpg.gates.at_most import Reading
 from pytest_cpg.gates.kind import Asked, Run
-from pytest_cpg.gates.prediction.logs import Logs, read_logs
+from pytest_cpg.gates.prediction.logs import TRANSITIONS, Logs, PredictionKind
 from pytest_cpg.gates.rows import Questions
-from pytest_cpg.stats import Sampled
 from pytest_cpg.world_models.binding.bound import BoundModel
 
 # States that are asked about, and random steps that lead to them at most.
@@ -201,29 +200,33 @@ def copied(observations: FloatArray, actions: FloatArray) -> FloatArray:  # noqa
     return observations.copy()
 
 
-def logged(logs: Logs, values: Mapping[str, Any]) -> Questions:
-    """Return what is asked of recorded steps: which of several actions was done."""
-    steps, horizon = logs.transitions, values["horizon"]
-    first = logs.stretches(horizon)
-    last = first + horizon - 1
+def drawn(logs: Logs, values: Mapping[str, Any]) -> IntArray:
+    """Return at which recorded steps [N] stretches begin that are asked about."""
+    first, horizon = logs.stretches(values["horizon"]), values["horizon"]
     if len(first) < _FEWEST:
         raise WorldModelError(
             f"transitions: {logs.name} has {len(first)} stretches of {horizon} steps in a row, and "
             f"{_FEWEST} are needed. Record more, or ask for a shorter horizon."
         )
     rng = np.random.default_rng([values["seed"], 4])
-    chosen = np.sort(rng.choice(len(first), size=min(_LOGGED, len(first)), replace=False))
-    first, last = first[chosen], last[chosen]
+    return np.sort(rng.choice(first, size=min(_LOGGED, len(first)), replace=False))
+
+
+def logged(logs: Logs, values: Mapping[str, Any]) -> Questions:
+    """Return what is asked of recorded steps: which of several actions was done."""
+    steps, first = logs.transitions, drawn(logs, values)
+    rows = first[:, None] + np.arange(values["horizon"])
+    last = rows[:, -1]
     others, taken = np.unique(steps.actions, axis=0, return_inverse=True)
     if len(others) <= _MOST:
         tried = (taken[first, None] + np.arange(len(others))) % len(others)
     else:
+        rng = np.random.default_rng([values["seed"], 6])
         elsewhere = rng.integers(len(steps), size=(len(first), values["alternatives"] - 1))
         tried = np.concatenate([taken[first, None], taken[elsewhere]], axis=1)
     # What is done is another action, or it is the same plan again.
     same = np.where(tried == tried[:, :1], 0, np.arange(tried.shape[1]))
-    rows = first[:, None] + np.arange(horizon)
-    plans = np.repeat(steps.actions[rows][:, None], tried.shape[1], axis=1)
+    plans = steps.actions[rows][:, None].repeat(tried.shape[1], axis=1)
     plans[:, :, 0] = others[tried]
     change = (steps.next_observations[last] - steps.observations[first]).std(axis=0)
     if not change.any():
@@ -243,65 +246,22 @@ def logged(logs: Logs, values: Mapping[str, Any]) -> Questions:
     )
 
 
-class Counterfactual(AtMost):
+class Counterfactual(PredictionKind):
     """The kind `cpg_counterfactual`."""
 
-    example = 'task="reacher-easy", limit=0.2'
+    def recorded(self, logs: Logs, values: Mapping[str, Any]) -> Questions:
+        """Return what is asked of recorded steps."""
+        return logged(logs, values)
 
-    @property
-    def arguments(self) -> tuple[Argument, ...]:
-        """What the marker takes; transitions may stand in for a task."""
-        task = Argument("task", name, help="the name of a task; not needed beside transitions")
-        return (task, *super().arguments[1:])
-
-    def parse(self, asked: Asked) -> Asked:
-        """Return what is asked, with the transitions as they are read."""
-        values = asked.values
-        if values["transitions"] is None:
-            if values["task"] is None:
-                raise ValueError(
-                    'the marker names neither a task nor transitions. Write task="reacher-easy", '
-                    'or transitions="logged.npz".'
-                )
-            return asked
-        if values["stratum"] != "all":
-            raise ValueError(
-                f"stratum={values['stratum']!r}: no step of a log is known to be in a stratum. "
-                f"Leave it out, or leave out transitions."
-            )
-        try:
-            logs = read_logs(values["transitions"])
-        except ValueError as error:
-            raise ValueError(f"transitions: {error}.") from None
-        return replace(asked, values={**values, "transitions": logs})
-
-    def asked(self, spec: Asked, run: Run) -> Questions:
-        """Return what a model is asked of states of the task, or of recorded steps."""
-        logs = spec.values["transitions"]
-        if logs is None:
-            return super().asked(spec, run)
-        if spec.task is not None:
-            task = run.task(spec.task)
-            sizes = (task.observation_size, task.actions.size)
-            own = (logs.observation_size, logs.actions.size)
-            if sizes != own:
-                raise ComponentError(
-                    f"transitions: {logs.name} has observations and actions of {own[0]} and "
-                    f"{own[1]} numbers, and task {task.name!r} has {sizes[0]} and {sizes[1]}. "
-                    f"Leave out the task, or give transitions of it."
-                )
-        asked = logged(logs, spec.values)
-        few = slice(FEW if spec.is_smoke else None)
-        return asked._replace(arrays=tuple(array[few] for array in asked.arrays))
-
-    def ignorants(self, asked: Questions, spec: Asked, run: Run) -> Mapping[str, Sampled]:
-        """Return the number of a copy of the input, and of a plan that is drawn by chance.
+    def reading(self, spec: Asked, model: Any, run: Run) -> Reading:
+        """Return the share confused, and those of a copy of the input and of chance.
 
         The copy's is over all steps: in some strata nothing moves.
         """
-        every = asked
+        asked = every = self.asked(spec, run)
+        errors = self.answers(asked, model, run)
         if spec.values["stratum"] != "all":
-            every = super().asked(replace(spec, values={**spec.values, "stratum": "all"}), run)
+            every = self.asked(replace(spec, values={**spec.values, "stratum": "all"}), run)
         copy = self.mean(self.answers(every, copied, run), every, spec)
         if spec.values["transitions"] is None:
             same, counts = asked.arrays[-2:]
@@ -309,7 +269,12 @@ class Counterfactual(AtMost):
             guessed = np.where(counts, guessed, 0.0).sum(axis=1) / counts.sum(axis=1)
         else:
             guessed = (asked.arrays[-1] != 0).mean(axis=1)
-        return {"copy": copy, "chance": self.mean(guessed, asked, spec)}
+        return Reading(
+            self.mean(errors, asked, spec),
+            f"{len(errors)} {'states' if spec.values['transitions'] is None else 'steps'}",
+            errors,
+            {"copy": copy, "chance": self.mean(guessed, asked, spec)},
+        )
 
 
 def counterfactual() -> Counterfactual:
@@ -325,7 +290,7 @@ def counterfactual() -> Counterfactual:
             Argument("stratum", name, "all", help="the steps that count, of those the task names"),
             Argument("horizon", whole(1, 1000), 1, help="steps until predictions are compared"),
             Argument("alternatives", whole(2, 64), 8, help="actions that are tried, of a box"),
-            Argument("transitions", as_given, help="recorded steps, in place of a simulator"),
+            TRANSITIONS,
         ),
         unit="of actions",
         meaning="Its predictions for an action lie nearer to what another one does.",

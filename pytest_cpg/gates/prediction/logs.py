@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, BoxActions, FloatArray, IntArray
+from pytest_cpg.contracts import ActionSpace, BoxActions, ComponentError, FloatArray, IntArray
 from pytest_cpg.contracts.arrays import BoolArray
+from pytest_cpg.gates.arguments import Argument, as_given, name
+from pytest_cpg.gates.at_most import FEW, AtMost
+from pytest_cpg.gates.kind import Asked, Run
 from pytest_cpg.gates.policy_comparison.logs import Episodes, read_episodes
+from pytest_cpg.gates.rows import Questions
 from pytest_cpg.world_models.transitions import Transitions
 
 _FEWEST = 100
@@ -72,15 +76,15 @@ class Logs:
 
 def read_logs(source: Any) -> Logs:
     """Return recorded transitions; raise ValueError, with what to give, for anything else."""
-    name = "logs"
+    title = "logs"
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        name = path.name
+        title = path.name
         if not path.is_file():
             raise ValueError(f"there is no file {os.fspath(source)!r}. Give {_WANTED}")
         source = _npz(path) if path.suffix == ".npz" else read_episodes(path)
     if isinstance(source, Episodes):
-        source, name = source.transitions, source.name if name == "logs" else name
+        source, title = source.transitions, source.name if title == "logs" else title
     ends: BoolArray | None = None
     if isinstance(source, Mapping):
         source, ends = _of_arrays(source)
@@ -88,11 +92,11 @@ def read_logs(source: Any) -> Logs:
         raise ValueError(f"need {_WANTED}, got {source!r:.60}")
     count = len(source)
     if count < _FEWEST:
-        raise ValueError(f"{name} has {count} transitions, and {_FEWEST} are needed. Record more")
+        raise ValueError(f"{title} has {count} transitions, and {_FEWEST} are needed. Record more")
     if (source.actions == source.actions[0]).all():
         raise ValueError(
-            f"all actions of {name} are {source.actions[0]}, so that nothing tells what others do. "
-            f"Record steps whose actions vary"
+            f"all actions of {title} are {source.actions[0]}, so that nothing tells what others "
+            f"do. Record steps whose actions vary"
         )
     follows = np.r_[False, (source.next_observations[:-1] == source.observations[1:]).all(axis=1)]
     if ends is None:
@@ -106,7 +110,7 @@ def read_logs(source: Any) -> Logs:
             episodes * count + np.arange(count) // -(-count // _FEWEST_CLUSTERS),
             return_inverse=True,
         )[1]
-    return Logs(source, episodes, follows, name)
+    return Logs(source, episodes, follows, title)
 
 
 def _npz(path: Path) -> dict[str, Any]:
@@ -143,3 +147,62 @@ def _of_arrays(arrays: Mapping[str, Any]) -> tuple[Transitions, BoolArray | None
         flat |= {name: flat[name][is_known] for name in ("observations", "actions")}
         ends = None
     return Transitions(**flat), ends
+
+
+TRANSITIONS = Argument("transitions", as_given, help="recorded steps, in place of a simulator")
+
+
+class PredictionKind(AtMost):
+    """A kind that asks of states of a task, or of recorded steps."""
+
+    example = 'task="reacher-easy", limit=0.2'
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the marker takes; transitions may stand in for a task."""
+        task = Argument("task", name, help="the name of a task; not needed beside transitions")
+        return (task, *super().arguments[1:])
+
+    def parse(self, asked: Asked) -> Asked:
+        """Return what is asked, with the transitions as they are read."""
+        values = asked.values
+        if values["transitions"] is None:
+            if values["task"] is None:
+                raise ValueError(
+                    'the marker names neither a task nor transitions. Write task="reacher-easy", '
+                    'or transitions="logged.npz".'
+                )
+            return asked
+        if values.get("stratum", "all") != "all":
+            raise ValueError(
+                f"stratum={values['stratum']!r}: no step of a log is known to be in a stratum. "
+                f"Leave it out, or leave out transitions."
+            )
+        try:
+            logs = read_logs(values["transitions"])
+        except ValueError as error:
+            raise ValueError(f"transitions: {error}.") from None
+        return replace(asked, values={**values, "transitions": logs})
+
+    def recorded(self, logs: Logs, values: Mapping[str, Any]) -> Questions:
+        """Return what is asked of recorded steps."""
+        raise NotImplementedError
+
+    def asked(self, spec: Asked, run: Run) -> Questions:
+        """Return what a model is asked of states of the task, or of recorded steps."""
+        logs = spec.values["transitions"]
+        if logs is None:
+            return super().asked(spec, run)
+        if spec.task is not None:
+            task = run.task(spec.task)
+            sizes = (task.observation_size, task.actions.size)
+            own = (logs.observation_size, logs.actions.size)
+            if sizes != own:
+                raise ComponentError(
+                    f"transitions: {logs.name} has observations and actions of {own[0]} and "
+                    f"{own[1]} numbers, and task {task.name!r} has {sizes[0]} and {sizes[1]}. "
+                    f"Leave out the task, or give transitions of it."
+                )
+        asked = self.recorded(logs, spec.values)
+        few = slice(FEW if spec.is_smoke else None)
+        return asked._replace(arrays=tuple(array[few] for array in asked.arrays))
