@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from pytest_cpg.contracts.actions import ActionSpace, BoxActions, FiniteActions
 from pytest_cpg.contracts.arrays import BoolArray, FloatArray, IntArray
-from pytest_cpg.contracts.ensemble import EnsembleRollout, EnsembleStep, Imagined
 from pytest_cpg.contracts.errors import (
     BrokenModelError,
     ComponentError,
@@ -23,7 +22,14 @@ from pytest_cpg.contracts.errors import (
 )
 from pytest_cpg.contracts.planner import Planner, PlannerFactory, PlanningModel, Plans
 from pytest_cpg.contracts.task import Task, TaskFactory
-from pytest_cpg.contracts.world_model import Dynamics, WorldModel, WorldModelFactory
+from pytest_cpg.contracts.world_model import (
+    Dynamics,
+    EnsembleRollout,
+    EnsembleStep,
+    Imagined,
+    WorldModel,
+    WorldModelFactory,
+)
 
 __all__ = [
     "ActionSpace",

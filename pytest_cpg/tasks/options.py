@@ -53,7 +53,13 @@ class TaskOptions:
             raise ValueError(f"budget must be at least 1 step, got {self.budget!r}")
         if self.action_repeat is not None and self.action_repeat < 1:
             raise ValueError(f"action_repeat must be at least 1, got {self.action_repeat!r}")
-        _check_threshold(self.threshold, largest_reward)
+        _check_number("threshold", self.threshold, "the least reward of a step that succeeds")
+        if self.threshold is not None and self.threshold > largest_reward:
+            raise ValueError(
+                f"threshold={self.threshold:g} is never reached: the reward of a control step is "
+                f"{largest_reward:g} at most, also where action_repeat adds them up. Give less, "
+                f"such as threshold=0.6."
+            )
         check_least_return(self.least_return)
 
     def named(self, name: str, *, usual: TaskOptions) -> str:
@@ -88,30 +94,15 @@ def factory(make: Callable[..., Task], *names: str) -> TaskFactory:
     return made
 
 
-def _check_threshold(threshold: Any, most: float) -> None:
-    if threshold is None:
-        return
-    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
-    if not is_number or math.isnan(threshold):
-        raise ValueError(
-            f"threshold: need a number, the least reward of a step that succeeds, got {threshold!r}"
-        )
-    if threshold > most:
-        raise ValueError(
-            f"threshold={threshold:g} is never reached: the reward of a control step is {most:g} "
-            f"at most, also where action_repeat adds them up. Give less, such as threshold=0.6."
-        )
-
-
 def check_least_return(least: Any) -> None:
     """Raise ValueError unless a goal for returns is None, or a number."""
-    if least is None:
-        return
-    if not isinstance(least, Real) or isinstance(least, bool) or not math.isfinite(least):
-        raise ValueError(
-            f"least_return: need a number, what the rewards of an episode have to add up to, got "
-            f"{least!r}"
-        )
+    _check_number("least_return", least, "what the rewards of an episode have to add up to")
+
+
+def _check_number(name: str, value: Any, meaning: str) -> None:
+    is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if value is not None and not is_number:
+        raise ValueError(f"{name}: need a number, {meaning}, got {value!r}")
 
 
 def check_score(score: Any) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -19,6 +20,8 @@ _CONSTANT = 1e-7
 
 Schedule: TypeAlias = Literal["constant", "one-cycle"]
 
+# Inputs and targets.
+_Rows: TypeAlias = tuple[Tensor, Tensor]
 # Weights and biases, one of each a layer.
 _Network: TypeAlias = tuple[list[Tensor], list[Tensor]]
 
@@ -80,10 +83,13 @@ def train_mlp(
         )
     generator = torch.Generator().manual_seed(seed)
     with one_torch_thread(), torch.inference_mode(mode=False), torch.enable_grad():
-        training, held_out, scaling = _rows(transitions, validation_share, variant, generator)
+        (inputs, targets), held_out, scaling = _rows(
+            transitions, validation_share, variant, generator
+        )
         units = torch.where(scaling.target_scale > 0, scaling.target_scale, 1.0)
-        network = _initial(training, hidden, layers, generator)
-        left = epochs * math.ceil(len(training.inputs) / batch_size)
+        sizes = [inputs.shape[1], *[hidden] * layers, targets.shape[1]]
+        network = _initial(sizes, generator)
+        left = epochs * math.ceil(len(inputs) / batch_size)
         left = left if steps is None else min(left, steps)
         lowest, best = float("inf"), network
         optimiser = torch.optim.Adam([*network[0], *network[1]], lr=learning_rate, fused=True)
@@ -98,16 +104,16 @@ def train_mlp(
         def held_errors() -> Tensor:
             """Return errors on rows that are kept from training, in the task's units."""
             with torch.no_grad():
-                outputs = forward(*network, held_out.inputs, activation)
-                return outputs * scaling.target_scale + scaling.target_mean - held_out.targets
+                outputs = forward(*network, held_out[0], activation)
+                return outputs * scaling.target_scale + scaling.target_mean - held_out[1]
 
         for _ in range(epochs):
-            order = torch.randperm(len(training.inputs), generator=generator)
+            order = torch.randperm(len(inputs), generator=generator)
             batches = torch.split(order, batch_size)[:left]
             for batch in batches:
                 optimiser.zero_grad()
-                outputs = forward(*network, training.inputs[batch], activation)
-                torch.autograd.backward((outputs - training.targets[batch]).square().mean())
+                outputs = forward(*network, inputs[batch], activation)
+                torch.autograd.backward((outputs - targets[batch]).square().mean())
                 optimiser.step()
                 pace.step()
             errors = held_errors()
@@ -133,17 +139,13 @@ def train_mlp(
     )
 
 
-class _Rows(NamedTuple):
-    """Rows as a network reads and predicts them; targets that are held out in the task's units."""
-
-    inputs: Tensor
-    targets: Tensor
-
-
 def _rows(
     transitions: Transitions, validation_share: float, variant: Variant, generator: torch.Generator
 ) -> tuple[_Rows, _Rows, Scaling]:
-    """Return what to train on, what is held out, and a scaling that the former alone decide."""
+    """Return what to train on, what is held out, and a scaling that the former alone decide.
+
+    Both are as a network reads and predicts them, but for targets held out: in the task's units.
+    """
     inputs = np.concatenate([transitions.observations, transitions.actions], axis=1)
     targets, is_normalised = transitions.next_observations, variant == "normalised-delta"
     if is_normalised:
@@ -159,8 +161,8 @@ def _rows(
         normalise_targets=is_normalised,
     )
     return (
-        _Rows(float32(read[training]), float32(predicted[training])),
-        _Rows(float32(read[held_out]), float32(targets[held_out])),
+        (float32(read[training]), float32(predicted[training])),
+        (float32(read[held_out]), float32(targets[held_out])),
         scaling,
     )
 
@@ -201,9 +203,8 @@ def _moments(values: FloatArray, *, is_normalised: bool) -> tuple[FloatArray, Fl
     return mean, np.where(is_constant, 0.0, deviation)
 
 
-def _initial(rows: _Rows, hidden: int, layers: int, generator: torch.Generator) -> _Network:
+def _initial(sizes: Sequence[int], generator: torch.Generator) -> _Network:
     """Draw weights and biases as `torch.nn.Linear` does, but from our own generator."""
-    sizes = [rows.inputs.shape[1], *[hidden] * layers, rows.targets.shape[1]]
     weights: list[Tensor] = []
     biases: list[Tensor] = []
     for size_in, size_out in pairwise(sizes):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import CpgError, FloatArray, ImaginationError, WorldModelError
-from pytest_cpg.contracts.ensemble import Act
+from pytest_cpg.contracts.world_model import Act
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.policy_comparison.answers import (
     SideReturns,

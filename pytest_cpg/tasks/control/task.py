@@ -138,20 +138,15 @@ class ControlTask:
         """Numbers in one observation, ``O``."""
         return sum(self.observation_keys.values())
 
-    @property
-    def observation_keys(self) -> Mapping[str, int]:
-        """How many numbers each observation has, in the order of dm_control's dict."""
-        return self.world.suite.observation_keys
+    # How many numbers each observation has, in the order of dm_control's dict.
+    observation_keys = property(attrgetter("world.suite.observation_keys"))
+    # Columns of a state that noise may be added to: positions and velocities.
+    measured = property(attrgetter("world.simulator.measured"))
 
     @property
     def observed(self) -> Sequence[str] | None:
         """What each number of an observation is, with its unit; None without formulas."""
         return None if self.world.formulas is None else self.world.formulas.observed
-
-    @property
-    def measured(self) -> IntArray:
-        """Columns of a state that noise may be added to: positions and velocities."""
-        return self.world.simulator.measured
 
     @property
     def with_physics(self) -> Callable[..., ControlTask] | None:

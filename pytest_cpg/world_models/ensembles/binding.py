@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
-from pytest_cpg.contracts.ensemble import Act, EnsembleRollout, Imagined
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.world_model import Reward
+from pytest_cpg.contracts.world_model import Act, EnsembleRollout, Imagined, Reward
 from pytest_cpg.world_models.binding.binding import no_model
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics, agree
 from pytest_cpg.world_models.binding.conventions import (

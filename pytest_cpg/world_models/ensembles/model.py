@@ -138,25 +138,15 @@ class EnsembleNetwork:
         with torch.no_grad():
             inputs = torch.cat([float32(observations), float32(actions)], dim=-1)
             inputs = (inputs - self.scaling.input_mean) / self.scaling.input_scale
-            drawn = None if noise is None else float32(noise)
-            if drawn is not None and self.architecture.ends:
-                # Of the end of an episode no variance is predicted.
-                drawn = torch.nn.functional.pad(drawn, (0, 1))
-            rows = max(1, _AT_ONCE // (self.members * self.architecture.hidden))
-            parts = [
-                predicted(
-                    self.architecture,
-                    self.heads,
-                    inputs[:, first : first + rows],
-                    None if drawn is None else drawn[:, first : first + rows],
-                )
-                for first in range(0, inputs.shape[1], rows)
-            ]
+            # Of the end of an episode no variance is predicted.
+            room = (0, int(a.ends))
+            drawn = [] if noise is None else [torch.nn.functional.pad(float32(noise), room)]
+            rows = max(1, _AT_ONCE // (self.members * a.hidden))
+            tiles = zip(*(torch.split(part, rows, dim=1) for part in (inputs, *drawn)), strict=True)
+            parts = [predicted(a, self.heads, *tile) for tile in tiles]
         logs = [part.log_variances for part in parts if part.log_variances is not None]
-        return Predicted(
-            torch.cat([part.means for part in parts], dim=1),
-            torch.cat(logs, dim=1) if logs else None,
-        )
+        means = torch.cat([part.means for part in parts], dim=1)
+        return Predicted(means, torch.cat(logs, dim=1) if logs else None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that the model needs to one .safetensors file."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray, ImaginationError
-from pytest_cpg.contracts.ensemble import Act, Imagined
+from pytest_cpg.contracts.world_model import Act, Imagined
 from pytest_cpg.world_models.transitions import Transitions
 
 Terminated: TypeAlias = Callable[[FloatArray], BoolArray]
