@@ -20,10 +20,11 @@ export OPENBLAS_NUM_THREADS ?= 1
 # pytest rewrites every module of a plugin, in every process where none has written it down.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test docs clients portability lint format bench bench-clients bench-gpu calibrate wheel install clean
+.PHONY: help demo test docs clients portability lint format bench bench-clients bench-gpu \
+    calibrate causal causal-smoke wheel install clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Create .venv and install the package with its extras
 
@@ -85,6 +86,12 @@ bench-gpu: $(INSTALLED) ## Measure latent planning on a graphics processor, wher
 
 calibrate: $(INSTALLED) ## Run the slow calibration tests and print their tables
 	$(BIN)/python -m pytest -m slow -s $(CALIBRATED)
+
+causal: $(INSTALLED) ## Train models of causal worlds, and write their tables (40 CPU minutes)
+	cd examples/causal_worlds && $(CURDIR)/$(BIN)/python causal.py
+
+causal-smoke: $(INSTALLED) ## Train one of them for a minute, and run its gates
+	cd examples/causal_worlds && $(CURDIR)/$(BIN)/python -m pytest -p no:cacheprovider
 
 wheel: $(INSTALLED) ## Build the wheel and run the maze example on it, without any extra
 	rm -rf build/wheel

@@ -93,7 +93,7 @@ class Graph(nn.Module):
 
 
 class Model(nn.Module):
-    """A world model: encode, rollout and score, as gates ask for them.
+    """A world model: encode, rollout and score, as gates ask for them; its head learns a reward.
 
     Latents [B, 2 N Z] are those of what is seen, then those of what is wanted. ``colours`` is how
     many there are where the world is seen as rows, and None where it is seen as a picture.
@@ -138,10 +138,6 @@ class Model(nn.Module):
         one_hot = functional.one_hot(number, self.objects * self.choices).float()
         return latents + self.change(latents, one_hot.view(-1, self.objects, self.choices))
 
-    def rewarded(self, latents):
-        """Return what reward is learned for latents [..., 2 N Z]: [...]."""
-        return self.head(latents)[..., 0]
-
     def encode(self, observations):
         return torch.cat([self.spread(part)[0].flatten(1) for part in self.seen(observations)], 1)
 
@@ -155,6 +151,6 @@ class Model(nn.Module):
 
     def score(self, latents):
         if self.rates == "reward":
-            return -self.rewarded(latents)
+            return -self.head(latents)[..., 0]
         now, wanted = latents[..., : self.width], latents[..., self.width :]
         return (now - wanted).square().sum(dim=-1)

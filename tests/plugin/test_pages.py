@@ -117,6 +117,14 @@ def test_the_gates_of_a_page_run(page, folder):
     result.assert_outcomes(passed=count - measured)
 
 
+def test_a_model_without_weights_passes_the_published_starts_alone(folder):
+    (gates,) = (text for text in blocks("causal-worlds") if "def test_" in text)
+    folder.makepyfile(gates)
+    result = folder.runpytest_subprocess("-p", "no:hypothesispytest")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*MODEL BOTTLENECK: the model solves 0 of 50 starts*"])
+
+
 def test_the_gallery_has_every_verdict():
     printed = "\n".join(blocks("gallery", "text"))
     labels = [(marker, label) for marker, kind in GATES_OF_MARKERS.items() for label in kind.labels]

@@ -124,6 +124,7 @@ def replayed(task, plans, seeds):
 def published_start(task, count, rng):
     """Return starts as published: a target may be the start itself, and no other is drawn then."""
     states = task.reset(np.arange(count))
+    states[:, : task.blocks] = rng.random((count, 25)).argsort(axis=1)[:, : task.blocks]
     reached = states
     for _ in range(task.k):
         reached = task.step(reached, task.actions.values[rng.integers(5 * task.blocks, size=count)])
