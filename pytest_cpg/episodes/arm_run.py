@@ -347,8 +347,14 @@ def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining
             f"planner {planner.name!r} returned actions {np.shape(plans.actions)} and lengths "
             f"{np.shape(plans.lengths)}; return actions {expected} and lengths {expected[:1]}."
         )
-    if plans.confidences is not None:
-        _check_confidences(planner, plans.confidences, len(remaining))
+    confidences, episodes = plans.confidences, len(remaining)
+    if confidences is not None and not (
+        np.shape(confidences) == (episodes,) and np.isfinite(confidences).all()
+    ):
+        raise CpgError(
+            f"planner {planner.name!r} returned confidences {confidences!r}; return one finite "
+            f"number for each of {episodes} episodes, or None."
+        )
     if not actions.contains(plans.actions).all():
         raise CpgError(
             f"planner {planner.name!r} returned actions outside the task's: {actions}. Take them "
@@ -360,12 +366,4 @@ def _check_plans(planner: Planner, plans: Plans, actions: ActionSpace, remaining
         raise CpgError(
             f"planner {planner.name!r} returned lengths {np.unique(plans.lengths)}; return whole "
             f"numbers from 1 to min(horizon, remaining)."
-        )
-
-
-def _check_confidences(planner: Planner, confidences: FloatArray, episodes: int) -> None:
-    if np.shape(confidences) != (episodes,) or not np.isfinite(confidences).all():
-        raise CpgError(
-            f"planner {planner.name!r} returned confidences {confidences!r}; return one finite "
-            f"number for each of {episodes} episodes, or None."
         )

@@ -43,13 +43,6 @@ class Execution(NamedTuple):
     tell: Callable[[str], None] | None = None
 
 
-class Reuse(NamedTuple):
-    """How much of each arm was stored, or why nothing can be, and what was wrong with it."""
-
-    known: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
 class ArmRuns:
     """The runs of a gate's arms, by name.
 
@@ -89,11 +82,15 @@ class ArmRuns:
         return self._runs[name]
 
     @property
-    def reuse(self) -> Reuse:
-        """What was known of these arms before."""
-        runs = self._kept
-        stored = (*map(str, runs), *(f"not stored: {why}" for why in dict.fromkeys(self._not_kept)))
-        return Reuse(stored, (*self._notes, *(note for run in runs for note in run.notes)))
+    def reuse(self) -> tuple[str, ...]:
+        """How much of each arm was stored, or why nothing can be, and what was wrong with it."""
+        not_kept = (f"not stored: {why}" for why in dict.fromkeys(self._not_kept))
+        return (*map(str, self._kept), *not_kept, *self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was wrong with what was stored."""
+        return (*self._notes, *(note for run in self._kept for note in run.notes))
 
     def keep(self) -> None:
         """Store what was run."""

@@ -56,7 +56,8 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
     states: FloatArray | None = None
     skipped = 0
     for attempt in range(_MOST_SKIPS):
-        seeds[pending] = [attempt if fixed else _start_seed(seed, int(e), attempt) for e in pending]
+        streams = [Stream.START.sequence(seed, int(episode), attempt) for episode in pending]
+        seeds[pending] = [attempt if fixed else int(s.generate_state(1)[0]) for s in streams]
         if states is None:
             states = starts_from(task, seeds)
         else:
@@ -75,10 +76,6 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
         f"{task.name}: episode {pending[0]} found {_MOST_SKIPS} starts in a row that one idle step "
         f"solves; the task needs no planning. {fix}"
     )
-
-
-def _start_seed(seed: int, episode: int, attempt: int) -> int:
-    return int(Stream.START.sequence(seed, episode, attempt).generate_state(1)[0])
 
 
 def _is_solved(task: Task, states: FloatArray) -> BoolArray:

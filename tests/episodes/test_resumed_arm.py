@@ -69,7 +69,7 @@ def resumed(tmp_path, monkeypatch):
             arm = runs["learned"].advance(EPISODES)
         finally:
             runs.keep()
-        return arm, " ".join(map(str, (*runs.reuse.known, *runs.reuse.notes)))
+        return arm, " ".join(map(str, runs.reuse))
 
     run.starts = np.abs(starts.states[:, 0])
     return run

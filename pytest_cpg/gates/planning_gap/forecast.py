@@ -244,7 +244,12 @@ def settling(result: GateResult) -> dict[str, int]:
         return {option: 50, **other}
     if _is_equal(result):
         return {}
-    needed, bounded = _episodes_needed(result), _episodes_to_bound_oracle(result)
+    bounded: int | None = 0
+    needed, margin = _episodes_needed(result), result.margin
+    if margin is not None and result.design.metric == "success" and result.gap < margin:
+        # What a margin is proven by has to show the oracle above it, too.
+        rate, level = result.oracle.success_rate, result.interval.level
+        bounded = wilson_episodes_above(margin, rate=rate, level=level)
     if needed is None or bounded is None or max(needed, bounded) > _most(result):
         return {}
     return {option: max(needed, bounded, episodes + 1), **other}
@@ -320,14 +325,6 @@ def _episodes_needed(result: GateResult) -> int | None:
         )
     arms = (*result.oracle.solved, *result.learned.solved)
     return episodes_to_settle(*arms, margin=margin, level=level, limit=_MOST_EPISODES)
-
-
-def _episodes_to_bound_oracle(result: GateResult) -> int | None:
-    """Return the fewest episodes that show an oracle above a margin; 0 where none is asked."""
-    oracle, margin = result.oracle, result.margin
-    if margin is None or result.design.metric == "return" or result.gap >= margin:
-        return 0
-    return wilson_episodes_above(margin, rate=oracle.success_rate, level=result.interval.level)
 
 
 def _starts_needed(result: GateResult) -> int | None:

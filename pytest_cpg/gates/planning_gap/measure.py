@@ -12,7 +12,7 @@ from pytest_cpg.contracts import IncompleteError, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import NoteOnStarts
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.arms import ArmRuns, Execution, Reuse
+from pytest_cpg.episodes.arms import ArmRuns, Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import (
     bound_as_truth,
@@ -121,6 +121,7 @@ def measure_gap(
         weights=weights_digest(learned),
         device=devices(learned),
         reuse=runs.reuse,
+        reuse_notes=runs.notes,
     )
 
 
@@ -192,7 +193,8 @@ def gate_result(
     looks: tuple[Look, ...] = (),
     weights: str = "",
     device: str = "",
-    reuse: Reuse | None = None,
+    reuse: tuple[str, ...] = (),
+    reuse_notes: tuple[str, ...] = (),
 ) -> GateResult:
     """Return the result of finished arms, of which ``weighed`` are learned and chance."""
     interval, verdict = weighed["learned"]
@@ -233,10 +235,10 @@ def gate_result(
         device=device,
         processor=processor_name(),
         kernels=kernels(),
-        reuse=(*reuse.known, *reuse.notes) if reuse else (),
+        reuse=reuse,
         notes=(
             *(() if criteria.is_smoke else _notes_on(design, models, in_place, oracle, chance)),
-            *(reuse.notes if reuse else ()),
+            *reuse_notes,
         ),
         faults=(
             *faults_of(models["learned"]),

@@ -331,7 +331,12 @@ def _compared(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
         return Drift(label=Label.INCOMPARABLE, text=f"{_reached(then)} under another design")
     if then.design.metric == "return":
         return _by_returns(then, now, level)
-    return (_by_starts if then.seed == now.seed else _by_rates)(then, now, level)
+    if then.seed == now.seed:
+        return _by_starts(then, now, level)
+    drop = agresti_caffo_interval(*then.learned_arm, *now.learned_arm, level=level)
+    text = f"{_from_to(then, now)} other starts, a drop of {with_ends(drop)}"
+    label = Label.of(drop.low, drop.high, is_same=drop.estimate == 0)
+    return Drift(label=label, text=text, interval=drop)
 
 
 def _by_starts(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
@@ -348,13 +353,6 @@ def _by_starts(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
     else:
         label = Label.REGRESSED if lost > gained else Label.IMPROVED
     return Drift(label=label, text=text, worse=worse, lost=lost, gained=gained, p_value=p)
-
-
-def _by_rates(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
-    drop = agresti_caffo_interval(*then.learned_arm, *now.learned_arm, level=level)
-    text = f"{_from_to(then, now)} other starts, a drop of {with_ends(drop)}"
-    label = Label.of(drop.low, drop.high, is_same=drop.estimate == 0)
-    return Drift(label=label, text=text, interval=drop)
 
 
 def _by_returns(then: BaselineGate, now: BaselineGate, level: float) -> Drift:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -81,6 +82,15 @@ class _Choices(NamedTuple):
         return self.lose and (self.read is None or self.read <= most_left * self.as_is)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # Of answers to what a model was never meant to be asked.
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@_quiet()
 def misread(
     design: Design, learned: BoundModel, decisions: Decisions, *, trained: TrainingStates | str
 ) -> Misreading | None:
@@ -89,15 +99,6 @@ def misread(
     None also where its choices are shown to be no better for it, its answers cannot be compared
     with observations, or the decisions are too few to tell by. ``trained`` is as of `evidence_of`.
     """
-    # Of answers to what a model was never meant to be asked.
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _misread(design, learned, decisions, trained)
-
-
-def _misread(
-    design: Design, learned: BoundModel, decisions: Decisions, trained: TrainingStates | str
-) -> Misreading | None:
     places = _evenly(decisions, np.arange(len(decisions.rows)))
     decisions = _within(trained, design.task, decisions)
     steps, rows = true_steps_at(design, decisions, trained)

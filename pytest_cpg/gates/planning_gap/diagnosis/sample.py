@@ -29,7 +29,7 @@ from pytest_cpg.gates.planning_gap.diagnosis.wording import diagnosis_of
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.planners import widened
 from pytest_cpg.stats import Verdict
-from pytest_cpg.world_models import BoundModel, inference
+from pytest_cpg.world_models import inference
 
 # One episode in ten is asked about, within these bounds: 5 are the fewest whose interval is narrow
 # enough to name anything, and more than 10 make it little narrower. So many are asked about where
@@ -150,9 +150,17 @@ def _evidence(
     with inference(oracle, learned):
         starts, rows = starts_of(design), np.array(episodes)
         bound = {"learned": bound_to_starts(learned, design, starts)}
-        bound["rescored"] = _witness_of(design, bound["learned"])
-        if bound["rescored"].witness is not None:
-            bound["afresh"] = bound["rescored"].witness
+        learned_alone, witness = bound["learned"], bound["learned"].witness
+        if learned_alone.planner is not None or witness is None:
+            is_own = learned_alone.planner is not None
+            whose = "plans itself" if is_own else "rates plans and no states"
+            raise CpgError(f"a model that {whose} is not diagnosed; see --cpg-replay")
+        if design.perturbation is not None:
+            cure = "diagnose it without its perturbation"
+            raise CpgError(f"a perturbed gate is not diagnosed; {cure}")
+        bound["rescored"] = witness
+        if witness.witness is not None:
+            bound["afresh"] = witness.witness
         bound["oracle"] = bound_as_truth(oracle, design, starts)
         arms = [
             _walks(number, arm, design.task, starts.take(rows))
@@ -177,15 +185,6 @@ def _evidence(
             progress=lambda done: progress("diagnosis", Stage(done, count, "decisions")),
         )
         return evidence, misreading
-
-
-def _witness_of(design: Design, learned: BoundModel) -> BoundModel:
-    if learned.planner is not None or learned.witness is None:
-        whose = "plans itself" if learned.planner is not None else "rates plans and no states"
-        raise CpgError(f"a model that {whose} is not diagnosed; see --cpg-replay")
-    if design.perturbation is not None:
-        raise CpgError("a perturbed gate is not diagnosed; diagnose it without its perturbation")
-    return learned.witness
 
 
 class _Walk(NamedTuple):
