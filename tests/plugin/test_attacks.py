@@ -117,7 +117,7 @@ def test_finalizer(cpg, request, benchmark_runner):
 
 @pytest.mark.cpg(task="track", model="right")
 def test_sweep(cpg, request, benchmark_runner):
-    request.addfinalizer(lambda: benchmark_runner.sweep(learned=mirrored, budgets=[9]))
+    request.addfinalizer(lambda: benchmark_runner.sweep(learned=mirrored, horizons=[9]))
 
 
 @pytest.mark.cpg(task="track", model="right")

@@ -33,8 +33,8 @@ def test_sweep(benchmark_runner):
         learned=conftest.right, perturbations=["none", "drop-next-2", "delay-1"]
     )
     print(sweep)
-    assert sweep["drop-next-2"].success["learned"].estimate == 1
-    assert sweep["drop-next-2"].arms["learned"].recovery.low > 0.8
+    assert sweep["drop-next-2"].learned.success_rate == 1
+    assert sweep["drop-next-2"].learned.recovery.low > 0.8
 
 
 @pytest.mark.cpg(task="track")

@@ -1,19 +1,27 @@
-"""Benchmark: several comparisons and measurements in one test, with all but the models decided."""
+"""Benchmark: several comparisons and measurements in one test, with all but the models decided.
+
+A ranking has several models under one setting, a sweep one model under several settings of one
+thing; neither has a verdict.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Any, Literal
 
 from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.perturbations import Perturbation
+from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.episodes.design import Design, replaced
+from pytest_cpg.episodes.perturbations import Perturbation, parse_perturbation
 from pytest_cpg.episodes.probe import (
     bound_to_starts,
     faults_of,
@@ -24,15 +32,19 @@ from pytest_cpg.episodes.probe import (
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.gates.choices import as_trained
 from pytest_cpg.gates.kind import Measuring
+from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import Criteria
-from pytest_cpg.gates.planning_gap.sweep import Sweep, sweep_settings
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.rankings import Ranking, kendall_interval, rank_models, spearman_interval
 from pytest_cpg.world_models import OracleDynamics, inference
 
 # The usual number; a stricter level needs more for its tails to hold any.
 _RESAMPLES = 1000
+# Columns of a sweep that is printed.
+_WIDTH = 80
+# A success rate that is this near to the best one is as good.
+_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +135,170 @@ def rank_on_starts(
     return ModelRanking(ranking, arms, faults)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sweep:
+    """One model under several settings of one thing, on the same starts.
+
+    ``over`` is "perturbation" or "horizon", and ``sweep[setting]`` the result of a setting, such as
+    ``"none"`` or 15. Intervals are not corrected for the number of results.
+    """
+
+    over: str
+    results: Mapping[str, GateResult]
+
+    def __getitem__(self, setting: object) -> GateResult:
+        name = _name_of(setting)
+        if name not in self.results:
+            raise KeyError(f"{name}; the sweep has {', '.join(self.results)}")
+        return self.results[name]
+
+    def __str__(self) -> str:
+        design = next(iter(self.results.values())).design
+        is_shared = self.over != "perturbation" and design.perturbation
+        under = f", under {design.perturbation}" if is_shared else ""
+        lines = [f"sweep over {self.over}: {design.task}{under}", *self._lines()]
+        return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)
+
+    @property
+    def line(self) -> str:
+        """All results in one line for the summary."""
+        return f"sweep over {self.over}: {'; '.join(self._lines())}"
+
+    def effective_horizon(self, arm: str) -> int | None:
+        """Return the smallest horizon whose success rate is at most 0.05 below the best one.
+
+        None where no episode succeeded. Raises ValueError when the sweep is not over horizons, or
+        there is no such arm.
+        """
+        if self.over != "horizon":
+            raise ValueError(
+                f"this sweep is over {self.over}. Write sweep(learned=..., horizons=[5, 10, 15])."
+            )
+        rates: dict[str, dict[int, float]] = {}
+        for setting, result in self.results.items():
+            for run in result.arms:
+                rates.setdefault(run.name, {})[int(setting)] = run.success_rate
+        if arm not in rates:
+            raise ValueError(f"no arm is named {arm!r}. {did_you_mean(str(arm), rates)}")
+        best = max(rates[arm].values())
+        # Rates of a few episodes differ by whole shares of them: rounding must not decide.
+        good = (at for at, rate in rates[arm].items() if rate >= best - _TOLERANCE - 1e-9)
+        return min(good) if best else None
+
+    def _lines(self) -> Iterator[str]:
+        for setting, result in self.results.items():
+            rates = ", ".join(f"{arm.name} {arm.success_rate:.2f}" for arm in result.arms)
+            gap = result.interval
+            ends = f"[{gap.low:+.2f},{gap.high:+.2f}]"
+            yield f"{setting}: {rates}, gap {gap.estimate:+.2f} {ends}"
+        if self.over == "horizon":
+            horizons = (f"{arm} {self.effective_horizon(arm)}" for arm in ("oracle", "learned"))
+            best = f"smallest within {_TOLERANCE:g} of the best rate"
+            yield f"effective horizon ({best}): {', '.join(horizons)}"
+
+
+def _name_of(setting: object) -> str:
+    return "none" if setting is None else str(getattr(setting, "name", setting))
+
+
+def sweep_settings(
+    design: Design,
+    criteria: Criteria,
+    *,
+    oracle: Any,
+    learned: Any,
+    settings: Mapping[str, Iterable[Any]],
+    progress: ArmProgress | None = None,
+    execution: Execution | None = None,
+) -> Sweep:
+    """Run the three arms under each setting, all episodes of the design, on the same starts.
+
+    ``settings`` are those of ``"perturbation"`` and ``"horizon"``, for one of them. Raises CpgError
+    when there are none, or an impossible one; otherwise as `measure_gap`.
+    """
+    over, designs = _designs(design, settings)
+    if design.metric == "return":
+        raise CpgError(
+            'a sweep tells success rates, and this gate is judged by metric="return". Write '
+            'metric="success" in the marker of a test that sweeps, or compare() once for each '
+            "setting."
+        )
+    if over == "horizon":
+        with inference(learned):
+            planner = bound_to_starts(learned, design, starts_of(design)).planner
+        if planner is not None:
+            raise CpgError(
+                f"horizon: the learned arm is planned by the {planner.name}, which looks "
+                f"{planner.horizon} steps ahead in every row. Leave that method out, and the "
+                f"gate's planner plans; or make a model of each horizon, and write "
+                f"benchmark_runner.rank({{...}})."
+            )
+    criteria = replace(criteria, stop="fixed", margin=None, family_size=1)
+
+    def told(setting: str) -> ArmProgress | None:
+        return progress and (lambda arm, stage: progress(f"{setting} {arm}", stage))
+
+    return Sweep(
+        over=over,
+        results={
+            setting: measure_gap(
+                of_setting,
+                criteria,
+                oracle=oracle,
+                learned=learned,
+                progress=told(setting),
+                execution=execution,
+            )
+            for setting, of_setting in designs.items()
+        },
+    )
+
+
+def _designs(
+    design: Design, settings: Mapping[str, Iterable[Any]]
+) -> tuple[str, dict[str, Design]]:
+    """Return what is swept over, and the design of each setting by its name."""
+    chosen = {}
+    for over, values in settings.items():
+        if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
+            raise CpgError(
+                f"{over}: need a list of what is swept over, got {values!r}. Write "
+                f"sweep(learned=..., {over}s=[{values!r}])."
+            )
+        listed = list(values)
+        if listed:
+            chosen[over] = listed
+    if len(chosen) != 1:
+        raise CpgError(
+            f"a sweep is over one thing, got {' and '.join(chosen) or 'nothing'}. Write "
+            f'sweep(learned=..., perturbations=["none", "drop-next-5"]), or horizons=.'
+        )
+    ((over, values),) = chosen.items()
+    if over == "perturbation" and design.perturbation is not None:
+        raise CpgError(
+            f"perturbation: the marker has {design.perturbation.name!r}, and this sweep sets each "
+            f"row's own. Take it out of the marker and name it in "
+            f"sweep(perturbations=[..., {design.perturbation.name!r}])."
+        )
+    designs: dict[str, Design] = {}
+    for value in values:
+        try:
+            if over == "perturbation":
+                changed = replace(design, perturbation=parse_perturbation(value))
+                name = _name_of(changed.perturbation)
+            else:
+                if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                    raise CpgError(f"{over}: need a whole number of at least 1, got {value!r}")
+                planner = replaced("planner", design.planner, "horizon", int(value))
+                changed, name = replace(design, planner=planner), str(value)
+        except ValueError as error:
+            raise CpgError(str(error) if over == "horizon" else f"{over}: {error}") from None
+        if name in designs:
+            raise CpgError(f"the sweep has the {over} {name} twice. Leave one of them out.")
+        designs[name] = changed
+    return over, designs
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
     """The value of the fixture `benchmark_runner`: what a marker and the options ask for.
@@ -160,12 +336,11 @@ class Benchmark:
         oracle: Any = None,
         perturbations: Iterable[Perturbation | str | None] = (),
         horizons: Iterable[int] = (),
-        budgets: Iterable[int] = (),
     ) -> Sweep:
         """Run the three arms once for each setting of one thing; nothing is gated by it.
 
         Perturbations are of a marker without one, None or "none" for nothing; horizons stand in
-        place of the planner's; budgets are at most the task's, and one run answers for all of them.
+        place of the planner's.
         """
         with self.measuring.beside() as run:
             sweep = sweep_settings(
@@ -173,7 +348,7 @@ class Benchmark:
                 self.criteria,
                 oracle=self._oracle(oracle),
                 learned=learned,
-                settings={"perturbation": perturbations, "horizon": horizons, "budget": budgets},
+                settings={"perturbation": perturbations, "horizon": horizons},
                 progress=run.stage,
                 execution=run.execution,
             )
