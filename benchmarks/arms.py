@@ -11,8 +11,7 @@ from mujoco.rollout import Rollout
 from benchmarks.row import Row, cpu_seconds
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import Design, sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks.control.simulator import CLOCK
 from pytest_cpg.tasks.control.task import ControlTask, control_task

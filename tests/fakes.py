@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from pytest_cpg.episodes.arm import Arm, Latency, start_digests
-from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.starts import Starts
+from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kept import KeptResult, drift_of
 from pytest_cpg.gates.kind import max_verdict_of

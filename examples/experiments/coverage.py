@@ -12,7 +12,7 @@ from pytest_cpg.contracts import Plans
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions

@@ -29,11 +29,10 @@ from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import LeastReturn
 from pytest_cpg.episodes.arm import Arm, Latency, start_digests
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.stage import Progress, Stage
-from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.world_models import BoundModel
 
 StepObserver = Callable[[IntArray, FloatArray], None]

@@ -16,11 +16,10 @@ from pytest_cpg.contracts import FloatArray
 from pytest_cpg.episodes.arm import Arm, spot_check
 from pytest_cpg.episodes.arm_cache import ArmCache, UnkeyedError, arm_key, digest_of
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import answers_digest, probe_of
 from pytest_cpg.episodes.spread_run import SpreadRun, arm_workload
 from pytest_cpg.episodes.stage import ArmProgress, Progress, Stage
-from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.machine.workers import Workload
 from pytest_cpg.planners import Chance
 from pytest_cpg.world_models import BoundModel

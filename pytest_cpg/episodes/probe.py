@@ -24,9 +24,8 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.design import Design, Starts, sample_starts
 from pytest_cpg.episodes.stage import Progress
-from pytest_cpg.episodes.starts import Starts, sample_starts
 from pytest_cpg.planners.search import reads_steps
 from pytest_cpg.world_models import BoundModel, bind
 from pytest_cpg.world_models.binding.rating import NO_STEPS

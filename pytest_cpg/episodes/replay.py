@@ -14,11 +14,10 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Plans, Task
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.design import Design, DesignRecord
+from pytest_cpg.episodes.design import Design, DesignRecord, Starts
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of, unchanged
 from pytest_cpg.episodes.stage import ArmProgress
-from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.machine.files import replace_file
 from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
 

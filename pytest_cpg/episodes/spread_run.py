@@ -13,10 +13,9 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import check_unchanged, imagined
 from pytest_cpg.episodes.stage import Progress, Stage
-from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.machine.executors import workers_of
 from pytest_cpg.machine.fingerprint import fingerprint, source_of
 from pytest_cpg.machine.workers import Crew, Workload

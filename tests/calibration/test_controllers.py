@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from runs import arm_of
 
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.planners import CEM, ICEM, MPPI
 from pytest_cpg.world_models import OracleDynamics, bind
 

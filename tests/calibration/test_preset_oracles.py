@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from runs import arm_of
 
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.gates.presets import PRESETS, preset_planner
 from pytest_cpg.stats import agresti_caffo_interval, wilson_interval
 from pytest_cpg.tasks import TASKS

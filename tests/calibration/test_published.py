@@ -9,9 +9,8 @@ import pytest
 from runs import arm_of
 
 from pytest_cpg import Verdict
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.design import Design, sample_starts
 from pytest_cpg.episodes.perturbations import DropActions
-from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 from pytest_cpg.stats import agresti_caffo_interval

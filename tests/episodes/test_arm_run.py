@@ -11,8 +11,8 @@ from track import Track
 from pytest_cpg.contracts import BrokenModelError, CpgError, Plans, TaskError, WorldModelError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.episodes.stage import Stage
-from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions, inference
 

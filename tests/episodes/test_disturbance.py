@@ -5,9 +5,9 @@ from runs import run_of
 from pytest_cpg.contracts import BoxActions, ComponentError, TaskError
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.perturbations import Physics, parse_perturbation
-from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 from pytest_cpg.tasks.grids import maze, two_room
 from pytest_cpg.world_models import OracleDynamics, bind

@@ -10,7 +10,7 @@ from runs import Sure, arm_of
 from pytest_cpg import Arm
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Latency, spot_check, start_digests
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.planners import Chance, RandomShooting
 from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import OracleDynamics

@@ -4,8 +4,7 @@ from track import Track
 
 from pytest_cpg.contracts import ComponentError, TaskError
 from pytest_cpg.contracts.task import check_facts
-from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import Design, sample_starts
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.stopping import Criteria
 from pytest_cpg.planners import RandomShooting

@@ -86,13 +86,12 @@ def test_a_weak_oracle_is_mended_by_its_planner_and_not_by_its_margin():
     assert told.startswith("Look farther ahead")
 
 
-def test_a_gate_that_others_made_blind_says_so():
+def test_a_gate_that_others_made_blind_is_told_to_grow():
     arms = first(18, 20), first(18, 20), first(11, 20)
     assert ruling_of(result_of(*arms, interval="tango"), Verdict.INCONCLUSIVE).reason is None
     one_of_ten = result_of(*arms, interval="tango", family_size=10)
     assert ruling_of(one_of_ten, Verdict.INCONCLUSIVE).severity is Severity.BLIND
     (told,) = advice(one_of_ten, Verdict.INCONCLUSIVE)
-    assert told.startswith("Alone the gate would see: as one of 10 that share an error rate, ")
     assert "Or make it larger: at these rates about" in told
 
 

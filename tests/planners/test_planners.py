@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from runs import arm_of
 
 from pytest_cpg.contracts import BoxActions, FiniteActions
-from pytest_cpg.episodes.starts import Starts, sample_starts
+from pytest_cpg.episodes.design import Starts, sample_starts
 from pytest_cpg.planners import (
     CEM,
     ICEM,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from runs import arm_of
 
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 from pytest_cpg.tasks.grids import GridTask, maze, two_room
 

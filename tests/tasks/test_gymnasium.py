@@ -20,7 +20,7 @@ from pytest_cpg.contracts import (
     FiniteActions,
     WorldModelError,
 )
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.planners import Chance
 from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.gymnasium import gym_task

@@ -7,7 +7,7 @@ from sliders import Nested, Remembering, Slider
 
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.planners import CEM, MPPI
 from pytest_cpg.world_models import bind
 

@@ -7,7 +7,7 @@ from sliders import Forgetful, Nested, Remembering, Scoring, Slider, Slippery
 
 from pytest_cpg.contracts import Plans, WorldModelError
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.episodes.starts import sample_starts
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.world_models import bind
 from pytest_cpg.world_models.binding.tiling import TILE, Sizes

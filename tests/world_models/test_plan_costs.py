@@ -8,10 +8,9 @@ from sliders import Arriving, Forgetful, Remembering, Rewarding, Scoring, Slider
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.design import Design, sample_starts
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.replay import replay
-from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import CEM, ICEM, MPPI, PolicyGuided, RandomShooting
 from pytest_cpg.planners.search import rate_plans

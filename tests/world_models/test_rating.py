@@ -7,8 +7,8 @@ from runs import run_of
 from sliders import Arriving, Forgetful, Remembering, Rewarding, Scoring, Slider, Valuing
 
 from pytest_cpg.contracts import BoxActions, FiniteActions, Plans, WorldModelError
+from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.starts import sample_starts
 from pytest_cpg.planners import CEM, ICEM, MPPI, RandomShooting
 from pytest_cpg.world_models import OracleDynamics, Rescored, bind
 

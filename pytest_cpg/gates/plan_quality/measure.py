@@ -21,7 +21,7 @@ from pytest_cpg.contracts import (
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.decisions import Decision, Decisions
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import (
     bound_as_truth,
     bound_to_starts,
@@ -31,7 +31,6 @@ from pytest_cpg.episodes.probe import (
     unchanged,
 )
 from pytest_cpg.episodes.stage import Progress
-from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.choices import as_trained
 from pytest_cpg.gates.kind import Run, TaskChoice
 from pytest_cpg.gates.plan_quality.result import (

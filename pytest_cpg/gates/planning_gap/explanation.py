@@ -10,7 +10,6 @@ from pytest_cpg.gates.planning_gap.forecast import (
     episodes_to_see,
     is_strong,
     resolve_hint,
-    sees_alone,
 )
 from pytest_cpg.gates.planning_gap.result import (
     GateResult,
@@ -215,11 +214,6 @@ def _mend_blindness(result: GateResult) -> str:
     )
     if not is_strong(result):
         mend = _mend_planner(result)
-    if sees_alone(result):
-        mend = (
-            f"Alone the gate would see: as one of {result.family_size} that share an error rate, "
-            f"it has to tell random actions from the oracle more surely. {mend}"
-        )
     needed = episodes_to_see(result)
     if needed is not None:
         option = "episodes" if result.stop == "fixed" else "max-episodes"

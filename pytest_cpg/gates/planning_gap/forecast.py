@@ -18,7 +18,6 @@ from pytest_cpg.gates.planning_gap.result import GateResult, return_gap, worst_o
 from pytest_cpg.gates.planning_gap.stopping import (
     MOST_SEQUENTIAL,
     Criteria,
-    gap_interval,
     level_of_last_look,
     level_of_size,
 )
@@ -278,17 +277,6 @@ def is_strong(result: GateResult) -> bool:
     """Say whether the oracle solves half of the starts; of returns nobody knows what is much."""
     oracle = result.oracle
     return result.design.metric == "success" and 2 * oracle.success_count >= oracle.episodes
-
-
-def sees_alone(result: GateResult) -> bool:
-    """Say whether a gate of a family would tell chance from the oracle if it were the only one."""
-    if result.family_size == 1 or result.stop != "fixed" or result.margin is not None:
-        return False
-    oracle, level = result.oracle, result.level
-    chance = result.chance.first(min(oracle.episodes, result.chance.episodes))
-    if result.design.metric == "return":
-        return return_gap(oracle, chance, level=level).low > 0
-    return gap_interval(result.method, oracle, chance, level=level).low > 0
 
 
 def episodes_to_see(result: GateResult) -> int | None:

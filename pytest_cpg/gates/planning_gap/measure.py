@@ -13,7 +13,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import NoteOnStarts
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arms import ArmRuns, Execution
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import (
     bound_as_truth,
     bound_to_starts,
@@ -23,7 +23,6 @@ from pytest_cpg.episodes.probe import (
     unchanged,
 )
 from pytest_cpg.episodes.stage import ArmProgress
-from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak, pairs_of
 from pytest_cpg.gates.planning_gap.stopping import (
     Criteria,

@@ -16,11 +16,10 @@ from pytest_cpg.contracts import BrokenModelError, CpgError, FloatArray, IntArra
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.decisions import Decision, Decisions
-from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
 from pytest_cpg.episodes.stage import ArmProgress, Stage
-from pytest_cpg.episodes.starts import Starts
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Misreading
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import Evidence, Headroom, read_training_data
 from pytest_cpg.gates.planning_gap.diagnosis.misreadings import misread
