@@ -109,18 +109,13 @@ def measure_gap(
                 progress=progress and partial(progress, "learned again"),
             )
     models["learned"] = replace(models["learned"], ignores_action=is_blind)
-    return gate_result(
-        design,
-        criteria,
-        models,
-        starts,
-        **arms,
-        weighed=weighed,
-        looks=looks,
+    result = gate_result(design, criteria, models, starts, **arms, weighed=weighed, looks=looks)
+    return replace(
+        result,
         weights=weights_digest(learned),
         device=devices(learned),
         reuse=runs.reuse,
-        reuse_notes=runs.notes,
+        notes=(*result.notes, *runs.notes),
     )
 
 
@@ -190,10 +185,6 @@ def gate_result(
     weighed: Mapping[str, WeighedArm],
     rescored: Arm | None = None,
     looks: tuple[Look, ...] = (),
-    weights: str = "",
-    device: str = "",
-    reuse: tuple[str, ...] = (),
-    reuse_notes: tuple[str, ...] = (),
 ) -> GateResult:
     """Return the result of finished arms, of which ``weighed`` are learned and chance."""
     interval, verdict = weighed["learned"]
@@ -230,15 +221,11 @@ def gate_result(
         starts_skipped=starts.skipped,
         start_seeds=tuple(int(seed) for seed in starts.seeds[: oracle.episodes]),
         swapped=models["learned"].swapped,
-        weights=weights,
-        device=device,
         processor=processor_name(),
         kernels=kernels(),
-        reuse=reuse,
-        notes=(
-            *(() if criteria.is_smoke else _notes_on(design, models, in_place, oracle, chance)),
-            *reuse_notes,
-        ),
+        notes=()
+        if criteria.is_smoke
+        else tuple(_notes_on(design, models, in_place, oracle, chance)),
         faults=(
             *faults_of(models["learned"]),
             *(_differences_of(oracle, learned) if criteria.is_aa else ()),
