@@ -125,8 +125,6 @@ class ArmRuns:
             key=key,
             level=self._design.level,
             progress=tell,
-            # Of a model that is worked on, only what belongs to the same run is of use.
-            uses_stored=name not in _OF_THE_MODEL or execution.resumes,
             resumes=execution.resumes,
         )
 
@@ -204,7 +202,7 @@ class KeptRun:
     many as have ended.
 
     ``begin`` and ``repeat`` give a run of this arm from some starts; the latter in this process, of
-    any of the episodes. Without ``uses_stored`` arms are only kept for a session that does.
+    any of the episodes.
     """
 
     def __init__(
@@ -217,18 +215,19 @@ class KeptRun:
         cache: ArmCache,
         key: str,
         level: float,
-        progress: Progress | None = None,
-        uses_stored: bool = True,
-        resumes: bool = False,
+        progress: Progress,
+        resumes: bool,
     ) -> None:
         self._name, self._cache, self._key, self._level = name, cache, key, level
         self._progress, self._repeat, self._resumes = progress, repeat, resumes
         self.notes: list[str] = []
         self.is_refuted = False
-        if not uses_stored:
-            # What is run anew takes its place.
+        self._stored_arm = None
+        if name not in _OF_THE_MODEL or resumes:
+            self._stored_arm = self._checked(starts)
+        else:
+            # Of a model that is worked on, only what belongs to the same run is of use.
             cache.discard(key)
-        self._stored_arm = self._checked(starts) if uses_stored else None
         total = len(starts.episodes)
         self._taken = 0 if self._stored_arm is None else min(self._stored_arm.episodes, total)
         self._rest = starts.take(np.arange(self._taken, total))
@@ -245,7 +244,7 @@ class KeptRun:
         """
         if until > self._taken:
             self._run_on(until - self._taken)
-        elif self._progress:
+        else:
             self._progress(self._with_stored(Stage(until, until, "starts", 0, 0), until))
         whole = self._whole
         if whole is None:
@@ -304,10 +303,9 @@ class KeptRun:
         if now >= self._next_file:
             self._next_file = now + SECONDS_BETWEEN_FILES
             self.keep()
-        if self._progress:
-            number, count = self._block
-            done, total = number * stage.total + stage.done, count * stage.total
-            self._progress(self._with_stored(stage._replace(done=done, total=total), self._taken))
+        number, count = self._block
+        done, total = number * stage.total + stage.done, count * stage.total
+        self._progress(self._with_stored(stage._replace(done=done, total=total), self._taken))
 
     def _with_stored(self, stage: Stage, taken: int) -> Stage:
         """Return what is told of the first episodes, which were stored, and others together."""

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -372,8 +373,10 @@ def test_a_score_that_leads_the_true_dynamics_to_the_goal_is_no_cause(loss, caus
     design, result, oracle = judged(fault)
     share = None if loss is None else replace(result.interval, low=loss)
 
-    def told(evidence, **facts):
-        return diagnosis_of(evidence, **{**facts, "scoring_share": share})
+    def told(evidence, result, **facts):
+        names = ("verdict", "oracle", "swapped")
+        known = {name: getattr(result, name) for name in names}
+        return diagnosis_of(evidence, SimpleNamespace(**known, scoring_share=share), **facts)
 
     monkeypatch.setattr(sample, "diagnosis_of", told)
     found = diagnose(design, oracle=oracle, learned=fault.learned, result=result)

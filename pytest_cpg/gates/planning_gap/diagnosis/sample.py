@@ -72,15 +72,7 @@ def diagnose(
                 evidence, misreading = _evidence(
                     design, oracle, learned, result, episodes, training_data, tell
                 )
-            diagnosis = diagnosis_of(
-                evidence,
-                verdict=result.verdict,
-                oracle_rate=result.oracle.interval,
-                scoring_share=result.scoring_share,
-                swapped=result.swapped,
-                headroom=headroom,
-                episodes=episodes,
-            )
+            diagnosis = diagnosis_of(evidence, result, headroom=headroom, episodes=episodes)
             if result.verdict != Verdict.MODEL_BOTTLENECK or diagnosis.named or misreading:
                 break
         if misreading is not None and diagnosis.cause == Cause.SCORE_HEAD:

@@ -32,6 +32,7 @@ from pytest_cpg.gates.planning_gap.diagnosis.measures import (
     is_above,
     measures_of,
 )
+from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.stats import Interval, Verdict
 
 # Of the measures, what is a share of something.
@@ -56,15 +57,13 @@ _LEFT_DATA = (
 
 def diagnosis_of(
     evidence: Evidence | None,
+    result: GateResult,
     *,
-    verdict: Verdict,
-    oracle_rate: Interval,
-    scoring_share: Interval | None,
-    swapped: tuple[str, ...],
     headroom: Headroom | None,
     episodes: tuple[int, ...],
 ) -> Diagnosis:
-    """Return what the evidence shows of a gate with this verdict."""
+    """Return what the evidence shows of a gate with this result."""
+    oracle_rate, scoring_share = result.oracle.interval, result.scoring_share
     causes: tuple[Cause, ...] = ()
     if has_headroom(headroom, oracle_rate.high):
         causes = (Cause.PLANNER,)
@@ -82,8 +81,10 @@ def diagnosis_of(
     measures = measures_of(evidence)
     words |= _words(measures, scoring_share)
     second, beside = words, ""
-    otherwise = f"The verdict is {verdict.value}, so there is no gap of the model to explain."
-    if verdict == Verdict.MODEL_BOTTLENECK:
+    otherwise = (
+        f"The verdict is {result.verdict.value}, so there is no gap of the model to explain."
+    )
+    if result.verdict == Verdict.MODEL_BOTTLENECK:
         seen = by_the_task(evidence)
         by_task = None if seen is None else measures_of(seen)
         causes = causes_of(
@@ -98,7 +99,7 @@ def diagnosis_of(
     advice = " ".join(
         advice_on(
             cause,
-            swapped=swapped,
+            swapped=result.swapped,
             has_memory=evidence.memory != "none",
             knows_data=_knows_data(evidence, cause),
         )
