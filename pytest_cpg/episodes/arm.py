@@ -48,57 +48,37 @@ _COLUMNS = _PER_EPISODE | dict.fromkeys(COUNTS, np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Arm:
-    """Outcomes and cost of ``N`` episodes planned with one kind of dynamics.
+    """Outcomes and cost of ``N`` episodes planned with one kind of dynamics."""
 
-    Attributes
-    ----------
-    name : str
-        ``"oracle"``, ``"learned"`` or ``"chance"``.
-    successes : array [N], bool
-        Whether each episode succeeded within its budget, in the order of the episodes' indices.
-    steps : array [N], int
-        Steps taken: to success, or the whole budget.
-    indices : array [N], int
-        Which episode of the gate each one is: equal indices began at the same start.
-    returns : array [N]
-        Sum of the task's rewards over the whole budget, in reward units. Where an episode ends at
-        its success, the reward it succeeded with counts for every step that was left.
-    confidences : array [N] or None
-        What the planner said of each episode, if it says anything: the mean over its plans, higher
-        is surer.
-    perturbed : array [N], bool, or None
-        Whether the perturbation took effect before each episode had succeeded; None without one.
-    actions : tuple of array [T, A]
-        What was executed in each episode, in the simulator's own units.
-    plans, model_steps, starts : array [N], int
-        Plans made and steps imagined in each episode, and the `start_digests` of where they began.
-        A report holds neither these nor the actions.
-    level : float
-        Coverage of `interval`, in (0, 1).
-    decisions : int
-        Plans made, over all episodes.
-    rollout_steps : float
-        Model steps imagined per decision.
-    latency_ms, cpu_ms : Latency
-        Wall and processor time (all threads) per decision.
-    seconds : float
-        Wall time of the whole arm.
-    """
-
+    #: "oracle", "learned", "chance" or "rescored".
     name: str
+    #: [N]: Whether each episode succeeded within its budget, in the order of their indices.
     successes: BoolArray
+    #: [N]: Steps taken: to success, or the whole budget.
     steps: IntArray
+    #: [N]: Which episode of the gate each one is: equal indices began at the same start.
     indices: IntArray
+    #: [N]: Sum of the task's rewards over the whole budget. Where an episode ends at its success,
+    #: the reward it succeeded with counts for every step that was left.
     returns: FloatArray
+    #: [N]: What the planner said of each episode, if anything: the mean over its plans, higher is
+    #: surer.
     confidences: FloatArray | None = None
+    #: [N]: Whether the perturbation took effect before each episode had succeeded.
     perturbed: BoolArray | None = None
+    #: Coverage of `interval`, in (0, 1).
     level: float
+    #: Plans made, over all episodes, and model steps imagined for each.
     decisions: int
     rollout_steps: float
+    #: Wall and processor time (all threads) per decision; of the whole arm wall time.
     latency_ms: Latency
     cpu_ms: Latency
     seconds: float
+    #: [T, A] of each episode: what was executed, in the simulator's own units. A report holds
+    #: neither this nor what follows.
     actions: tuple[FloatArray, ...] = field(default=(), metadata=UNWRITTEN)
+    #: [N]: Plans made, steps imagined, and the `start_digests` of where each episode began.
     plans: IntArray | None = field(default=None, metadata=UNWRITTEN)
     model_steps: IntArray | None = field(default=None, metadata=UNWRITTEN)
     starts: IntArray | None = field(default=None, metadata=UNWRITTEN)

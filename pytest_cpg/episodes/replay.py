@@ -29,31 +29,28 @@ class EpisodeTrace:
     """What one arm did in one episode, and what its model promised.
 
     Shapes: ``T`` real steps, ``R`` planning rounds, ``H`` horizon, ``S`` state, ``A`` action.
-
-    - ``steps``: to success, or the whole budget; below ``T`` where an episode goes on after that.
-    - ``states`` [T+1, S], ``scores`` [T+1]: real states, the start first, and the task's score of
-      each; lower is better.
-    - ``actions`` [T, A]: executed, in the simulator's own units.
-    - ``at`` [R]: steps taken before each round.
-    - ``plans`` [R, H, A], ``lengths`` [R]: what the planner chose, and how many steps of it were
-      executed, 1 to ``H``.
-    - ``promised`` [R]: steps of each plan, 1 to ``H``, after which its predicted score is best;
-      steps past the budget do not count.
-    - ``predicted``, ``actual`` [R, H]: score along each plan: what the arm's own model gives from
-      its own view of the real state (a stochastic model with noise 0), and what the true dynamics
-      give from that state. Both by the model's own score or rewards where it has them; infinite
-      where the truth diverges.
     """
 
     success: bool
+    #: To success, or the whole budget; below ``T`` where an episode goes on after that.
     steps: int
+    #: [T+1, S]: Real states, the start first.
     states: FloatArray
+    #: [T, A]: Executed, in the simulator's own units.
     actions: FloatArray
+    #: [T+1]: The task's score of each state; lower is better.
     scores: FloatArray
+    #: [R]: Steps taken before each round.
     at: IntArray
+    #: [R, H, A] and [R]: What the planner chose, and how many steps of it were executed.
     plans: FloatArray
     lengths: IntArray
+    #: [R]: Steps of each plan, 1 to ``H``, after which its predicted score is best; steps past the
+    #: budget do not count.
     promised: IntArray
+    #: [R, H]: Score along each plan: what the arm's own model gives from its own view of the real
+    #: state (a stochastic model with noise 0), and what the true dynamics give from that state.
+    #: By the model's own score or rewards where it has them; infinite where the truth diverges.
     predicted: FloatArray
     actual: FloatArray
 

@@ -34,82 +34,70 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GateResult:
-    """What one gate measured, and its verdict.
-
-    - ``evidence``, ``is_weak``: what the verdict was judged by, in one clause; whether it rests on
-      raw rates that may hide a difference of twice the tolerance.
-    - ``chance_verdict``: what random actions would have been called in the learned arm's place;
-      None for a smoke test, and in results of an earlier pytest-cpg.
-    - ``interval``, ``paired_interval``: of the gap, in [-1, 1]: the one the verdict is judged by,
-      and one that uses that both arms share their starts. With ``metric="return"`` the first is in
-      units of return.
-    - ``oracle``, ``learned``, ``chance``: episode ``i`` of each began at the same start. The oracle
-      and chance arms may have run more.
-    - ``rescored``: the true dynamics, with plans rated as the learned model rates them; None where
-      it is the task that rates them.
-    - ``design``: what was run; in the JSON form its parts stand beside the others.
-    - ``level``, ``tolerance``: coverage of the intervals in (0, 1); rates this near to 0 or 1 count
-      as such, [0, 0.5].
-    - ``min_oracle``: oracle success rate below which the verdict is PLANNER BOTTLENECK, once it is
-      sure.
-    - ``margin``: the largest gap that is no loss; with it a verdict has to be proven.
-    - ``stop``: ``"fixed"`` or ``"sequential"``; ``"anytime"`` of earlier versions.
-    - ``max_episodes``: episodes per arm if no look had settled the verdict; None in results of
-      schema 1.
-    - ``method``: what bounds the success gap: "agresti-caffo" or a paired method, as in markers.
-    - ``looks``: empty when all episodes were run.
-    - ``family_size``, ``group``: gates that share one error rate; the recipe that this model is one
-      checkpoint of.
-    - ``is_aa``, ``is_smoke``: an A/A check or a smoke test, whose verdict is always INCONCLUSIVE.
-    - ``seed``, ``starts_skipped``, ``start_seeds``: of starts and planner noise; starts replaced
-      because they were solved already; what the task was reset with in each episode.
-    - ``swapped``: what the learned arm replaced: ``("dynamics",)`` unless the model brings more.
-    - ``reuse``: how much of the oracle and chance arms was known from earlier sessions; not in the
-      JSON.
-    - ``weights``, ``device``, ``processor``, ``kernels``: SHA-256 of the learned model's torch
-      weights, where they are, the processor that the gate ran on, and the kernels that libraries
-      chose there.
-    - ``notes``, ``faults``: what a reader must know before trusting the verdict; what is wrong with
-      the model itself, by which a gate fails whatever its verdict.
-    - ``diagnosis``, ``exploitation``: why the gap is there, and how much plans of its episodes
-      score in the model beyond what they score in truth, in [-1, 1], as `cpg_plan_quality` has it;
-      None where that was not asked.
-    """
+    """What one gate measured, and its verdict."""
 
     verdict: Verdict
+    #: Of the gap, in [-1, 1]: what the verdict is judged by, and an interval that uses that both
+    #: arms share their starts. With ``metric="return"`` the first is in units of return.
     interval: Interval
     paired_interval: Interval
+    #: Episode ``i`` of each began at the same start; oracle and chance may have run more.
     oracle: Arm
     learned: Arm
     chance: Arm
+    #: What was run; in the JSON form its parts stand beside the others.
     design: DesignRecord = field(metadata=BESIDE)
+    #: Coverage of the intervals in (0, 1); rates this near to 0 or 1 count as such, [0, 0.5].
     level: float
     tolerance: float
+    #: Oracle success rate below which the verdict is PLANNER BOTTLENECK, once it is sure.
     min_oracle: float | None
+    #: Of starts and planner noise.
     seed: int
+    #: Starts that were replaced, as they were solved already; what the task was reset with.
     starts_skipped: int
     start_seeds: tuple[int, ...]
+    #: What the learned arm replaced: ``("dynamics",)`` unless the model brings more.
     swapped: tuple[str, ...]
+    #: What a reader must know before trusting the verdict.
     notes: tuple[str, ...]
+    #: What is wrong with the model itself, by which a gate fails whatever its verdict.
     faults: tuple[str, ...]
+    #: What the verdict was judged by, in one clause; whether it rests on raw rates that may hide a
+    #: difference of twice the tolerance.
     evidence: str = ""
     is_weak: bool = False
+    #: What random actions would have been called in the learned arm's place; None for a smoke
+    #: test, and in results of an earlier pytest-cpg.
     chance_verdict: Verdict | None = None
+    #: The largest gap that is no loss; with it a verdict has to be proven.
     margin: float | None = None
+    #: ``"fixed"`` or ``"sequential"``; ``"anytime"`` of earlier versions.
     stop: str = "fixed"
+    #: Episodes per arm if no look had settled the verdict; None in results of schema 1.
     max_episodes: int | None = None
+    #: What bounds the success gap: "agresti-caffo" or a paired method, as in markers.
     method: str = "agresti-caffo"
+    #: Empty when all episodes were run.
     looks: tuple[Look, ...] = ()
+    #: Gates that share one error rate; the recipe that this model is one checkpoint of.
     family_size: int = 1
     group: str = ""
+    #: A check or test whose verdict is always INCONCLUSIVE.
     is_aa: bool = False
     is_smoke: bool = False
+    #: SHA-256 of the learned model's torch weights, where they are, the processor that the gate ran
+    #: on, and the kernels that libraries chose there.
     weights: str = ""
     device: str = ""
     processor: str = ""
     kernels: Mapping[str, str] = field(default_factory=dict)
+    #: How much of the oracle and chance arms was known from earlier sessions.
     reuse: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)
+    #: The true dynamics, with plans rated as a model with a score of its own rates them.
     rescored: Arm | None = None
+    #: Why the gap is there, and how much plans of its episodes score in the model beyond what they
+    #: score in truth, in [-1, 1], as `cpg_plan_quality` has it; None where that was not asked.
     diagnosis: Diagnosis | None = None
     exploitation: Interval | None = None
 

@@ -215,20 +215,18 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneStep:
-    """Errors of one step, in units of what a step changes in each column.
+    """Errors of one step, in units of what a step changes in each column."""
 
-    ``error`` is of true steps where plans lead, ``trained`` of the transitions of the training data
-    that are nearest to these, ``ratio`` the first per second. ``term`` is what the error consists
-    of, if it has a simple form, ``right`` the share of the steps in which anything is done and
-    happens that are right. With transitions the other two would be known where it
-    ``lacks_transitions``.
-    """
-
+    #: Of true steps where plans lead, of the transitions of the training data that are nearest to
+    #: these, and the first per second.
     error: Interval | None
     trained: Interval | None = None
     ratio: Interval | None = None
+    #: What the error consists of, if it has a simple form.
     term: Term | None = None
+    #: Share of the steps in which anything is done and happens that are right.
     right: float = 0.0
+    #: With transitions of the training data the other two errors would be known.
     lacks_transitions: bool = False
 
 
@@ -239,44 +237,37 @@ class Evidence:
     Shapes: ``N`` decisions, ``C`` candidate plans (that of the learned arm's planner, that of the
     oracle arm's, ``K`` random ones), ``H`` horizon, ``J`` windows of `WINDOW` steps in it. Scores
     are infinite past the budget, and where the truth diverges.
-
-    - ``episodes`` [N], ``lost`` [E]: which episode each decision is from, and those that only the
-      oracle solved.
-    - ``resumed`` [N, J, C, H]: the score that the model is planned with, of what it predicts from
-      the true state at the beginning of each window on, with a noise of 0. Infinite before it.
-    - ``drawn`` [N, C, H]: the same of whole plans with the noise that the model draws; None for a
-      deterministic one.
-    - ``actual``, ``rescored`` [N, C, H]: the task's score of what is true, and the model's own;
-      None where it plans with the task's.
-    - ``observed`` [N, J, C, H]: as ``resumed``, by the task's score of what the model decodes; None
-      where it decodes nothing or has no other score or reward.
-    - ``afresh`` [N, 2, C, H]: of a model with memory, what is true as it encodes each observation
-      without: by its own score, and by the task's of what it decodes. None where ``observed`` is.
-    - ``is_idle`` [N, C, J]: windows in which a plan does nothing.
-    - ``distances`` [N, 2, J]: how far chosen plans lead from the training data, as multiples of the
-      threshold; None where that is not known.
-    - ``remaining`` [N]: steps until the budget.
-    - ``memory``: whether the model has one, and what it holds can be compared with what is
-      observed.
-    - ``coverage``: of the states that planners visit or imagine; a text says why it was not
-      checked.
-    - ``one_step``: None where answers cannot be compared with observations.
     """
 
+    #: [N] and [E]: Which episode each decision is from, and those that only the oracle solved.
     episodes: IntArray
     lost: IntArray
+    #: [N, J, C, H]: The score that the model is planned with, of what it predicts from the true
+    #: state at the beginning of each window on, with a noise of 0. Infinite before it.
     resumed: FloatArray
+    #: [N, C, H]: The same of whole plans with the noise that a stochastic model draws.
     drawn: FloatArray | None
+    #: [N, C, H]: The task's score of what is true, and the model's own where it plans with that.
     actual: FloatArray
     rescored: FloatArray | None
+    #: [N, J, C, H]: As `resumed`, by the task's score of what the model decodes; None where it
+    #: decodes nothing or has no other score or reward.
     observed: FloatArray | None
+    #: [N, 2, C, H]: Of a model with memory, what is true as it encodes each observation without: by
+    #: its own score, and by the task's of what it decodes. None where `observed` is.
     afresh: FloatArray | None
+    #: [N, C, J]: Windows in which a plan does nothing.
     is_idle: BoolArray
+    #: [N, 2, J]: How far chosen plans lead from the training data, in multiples of the threshold.
     distances: FloatArray | None
     objective: Objective
+    #: [N]: Steps until the budget.
     remaining: IntArray
+    #: Whether the model has one, and what it holds can be compared with what is observed.
     memory: Memory
+    #: Of the states that planners visit or imagine; a text says why it was not checked.
     coverage: Coverage | str
+    #: None where answers cannot be compared with observations.
     one_step: OneStep | None = None
 
     @property

@@ -58,44 +58,38 @@ MOST_BLIND = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measures:
-    """What is known of a model's decisions; None where there is nothing to measure by.
+    """What is known of a model's decisions; None where there is nothing to measure by."""
 
-    - ``regret``: how much worse the plan is that the model likes best, as a share of what a random
-      plan loses: 0 for the best of the candidates, 1 for chance.
-    - ``won``: of the regret where that is shown to be bad, else of what the ranking lacks; None
-      where neither is.
-    - ``window_error``, ``bad_windows``: how far off the score is within a window that begins at a
-      true state, as a multiple of what plans change, and the share of windows that are off by more
-      than the limit.
-    - ``other_error``, ``right_places``: the median error of the others; the share of windows of a
-      decision in which three random plans of four are off by less than a tenth of `WINDOW_ERROR`.
-    - ``inside_error``, ``outside_error``, ``inside_ratio``: the error of windows of chosen plans
-      within the training data, of those outside of it, and the first per second, where that is
-      shown to be above 0.
-    - ``outside``: share of visited or imagined states that lie outside the training data.
-    - ``response``, ``blind``: how far apart random plans lead in the score as predicted, as a
-      multiple of the truth, and the share of decisions where that is below `MOST_BLIND` at every
-      step of a plan.
-    - ``memory_error``: as ``window_error``, of what a memory decodes where it is not planned with.
-    - ``lost_at``: first of the steps from which on plans are not shown to be ranked better than by
-      chance.
-    """
-
+    #: How much worse the plan is that the model likes best, as a share of what a random plan loses:
+    #: 0 for the best of the candidates, 1 for chance.
     regret: Interval | None
     ranking: Interval | None
+    #: Of the regret where that is shown to be bad, else of what the ranking lacks, where that is.
     won: WonBack | None
+    #: How far off the score is within a window that begins at a true state, as a multiple of what
+    #: plans change, and the share of windows that are off by more than the limit.
     window_error: Interval | None
     bad_windows: Interval | None
+    #: The median error of the others.
     other_error: float
+    #: Share of windows of a decision in which three random plans of four are off by less than a
+    #: tenth of `WINDOW_ERROR`.
     right_places: float
+    #: The error of windows of chosen plans within the training data, of those outside of it, and
+    #: the first per second, where that is shown to be above 0.
     inside_error: Interval | None
     outside_error: Interval | None
     inside_ratio: Interval | None
+    #: Share of visited or imagined states that lie outside the training data.
     outside: Interval | None
+    #: How far apart random plans lead in the score as predicted, as a multiple of the truth, and
+    #: the share of decisions where that is below `MOST_BLIND` at every step of a plan.
     response: Interval | None
     blind: Interval | None
+    #: As `window_error`, of what a memory decodes where it is not planned with.
     memory_error: Interval | None
     one_step: OneStep | None
+    #: First of the steps from which on plans are not shown to be ranked better than by chance.
     lost_at: int | None
     profile: Profile
 

@@ -41,30 +41,29 @@ class TrueSteps:
     """True steps of a task, from states that the arms of a gate came to.
 
     Shapes: ``N`` states, ``J`` actions tried in each, ``K`` steps, ``O``, ``A``.
-
-    - ``observations`` [N, O], ``actions`` [N, J, A], ``after`` [N, J, O]: all actions of a small
-      set, in its order, which ``is_complete`` says, or random ones, and what each leads to.
-    - ``pair`` [N, 2, A]: two random actions, others in each state: of one pair for all, some other
-      reading fits by chance.
-    - ``held`` [N, K, O]: where the first of them leads, held for 1 to ``K`` steps.
-    - ``second``, ``delayed`` [N, O]: where the first leads and the second then; where the idle
-      action leads and the first then.
-    - ``idle``, ``reach`` [A]: the idle action, and half of the range of each number in one.
-    - ``period``: seconds of a step.
-    - ``mean``, ``deviation`` [O]: of the training data's observations, or of these if not known.
     """
 
     observations: FloatArray
+    #: [N, J, A] and [N, J, O]: All actions of a small set, in its order, or random ones, and what
+    #: each leads to.
     actions: FloatArray
     after: FloatArray
+    #: [N, 2, A]: Two random actions, others in each state: of one pair for all, some other reading
+    #: fits by chance.
     pair: FloatArray
+    #: [N, K, O]: Where the first of them leads, held for 1 to ``K`` steps.
     held: FloatArray
+    #: [N, O]: Where the first leads and the second then; the idle action and the first then.
     second: FloatArray
     delayed: FloatArray
+    #: [A]: The idle action, and half of the range of each number in one.
     idle: FloatArray
     reach: FloatArray
+    #: Whether ``actions`` are all that there are.
     is_complete: bool
+    #: Seconds of a step.
     period: float
+    #: [O]: Of the training data's observations, where they are known, or of these.
     mean: FloatArray
     deviation: FloatArray
 
