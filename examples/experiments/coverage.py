@@ -11,8 +11,7 @@ import numpy as np
 from pytest_cpg.contracts import Plans
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.design import sample_starts
+from pytest_cpg.episodes.design import Design, sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions

@@ -18,8 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.design import sample_starts
+from pytest_cpg.episodes.design import Design, sample_starts
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, bind

@@ -16,10 +16,9 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.episodes.arm_cache import digest_of, model_key
 from pytest_cpg.episodes.arms import Execution
-from pytest_cpg.episodes.design import sample_starts
+from pytest_cpg.episodes.design import Starts, starts_from
 from pytest_cpg.episodes.probe import probe_of
 from pytest_cpg.episodes.spread_run import OTHER_ANSWER
-from pytest_cpg.episodes.design import Starts, starts_from
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.machine.workers import Crew, Workload
 from pytest_cpg.world_models import bind, inference, learned_of
