@@ -49,8 +49,8 @@ class EpisodeTrace:
     #: budget do not count.
     promised: IntArray
     #: [R, H]: Score along each plan: what the arm's own model gives from its own view of the real
-    #: state (a stochastic model with noise 0), and what the true dynamics give from that state.
-    #: By the model's own score or rewards where it has them; infinite where the truth diverges.
+    #: state (a stochastic model with noise 0), and what the true dynamics give from that state. By
+    #: the model's own score or rewards where it has them; infinite where the truth diverges.
     predicted: FloatArray
     actual: FloatArray
 

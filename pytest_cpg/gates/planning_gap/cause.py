@@ -160,22 +160,18 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What the figures of a diagnosis are drawn from; empty where there is nothing to draw.
+    """What the figures of a diagnosis are drawn from; empty where there is nothing to draw."""
 
-    - ``ranking``, ``open_loop`` [H]: at each step ahead, mean Kendall tau of plans cut there, model
-      and truth, and the error of the score along the oracle's plans, as a multiple of how far plans
-      spread by then.
-    - ``bins`` [D+1], ``trained``, ``planned`` [D]: edges of distances to the training data, as
-      multiples of the threshold, and the share of training states, and of states visited or
-      imagined, in each bin.
-    - ``predicted``, ``actual`` [P]: score of chosen plans at the step where they promise most.
-    """
-
+    #: [H]: At each step ahead, mean Kendall tau of plans cut there, model and truth, and the error
+    #: of the score along the oracle's plans, as a multiple of how far plans spread by then.
     ranking: tuple[float, ...] = ()
     open_loop: tuple[float, ...] = ()
+    #: [D+1] and [D]: Edges of distances to the training data, as multiples of the threshold, and
+    #: the share of training states, and of states visited or imagined, in each bin.
     bins: tuple[float, ...] = ()
     trained: tuple[float, ...] = ()
     planned: tuple[float, ...] = ()
+    #: [P]: Score of chosen plans at the step where they promise most.
     predicted: tuple[float, ...] = ()
     actual: tuple[float, ...] = ()
 

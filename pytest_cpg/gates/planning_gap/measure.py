@@ -69,14 +69,9 @@ def measure_gap(
     Where the model brings a score of its own, the true dynamics are run with that as well. Raises
     WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
 
-    Parameters
-    ----------
-    oracle, learned : OracleDynamics, world model or dynamics callable
-        See `pytest_cpg.world_models.bind`.
-    progress : callable, optional
-        Told the arm's name and how far it is: when it begins, and after every planning round.
-    execution : Execution, optional
-        Where the arms are run and kept; by default in this process, and nowhere.
+    Models are as of `pytest_cpg.world_models.bind`. ``progress`` is told the arm's name and how far
+    it is: when it begins, and after every planning round. Without an execution arms are run in this
+    process, and kept nowhere.
     """
     _check_roles(oracle, learned, is_aa=criteria.is_aa)
     with inference(oracle, learned):

@@ -67,8 +67,8 @@ class GateResult:
     #: difference of twice the tolerance.
     evidence: str = ""
     is_weak: bool = False
-    #: What random actions would have been called in the learned arm's place; None for a smoke
-    #: test, and in results of an earlier pytest-cpg.
+    #: What random actions would have been called in the learned arm's place; None for a smoke test,
+    #: and in results of an earlier pytest-cpg.
     chance_verdict: Verdict | None = None
     #: The largest gap that is no loss; with it a verdict has to be proven.
     margin: float | None = None

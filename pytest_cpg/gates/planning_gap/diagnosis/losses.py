@@ -274,18 +274,16 @@ def window_errors(evidence: Evidence) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WonBack:
-    """What repairs win back of a loss.
+    """What repairs win back of a loss."""
 
-    ``shares`` is by what is the truth: ``"noise"`` (none is drawn), ``"places"`` (the worst
-    windows, off by more than the limit), ``"promises"`` (windows that flatter by more than the last
-    limit), ``"restarts"`` (the beginning of every window), ``"dynamics"`` (all but the model's
-    score); of a model with memory also ``"afresh"`` (that, and no memory) and ``"afresh, by
-    task"``. ``limit`` is the largest at which the worst places win back most; the least where none
-    does. ``needed`` are two that win back most together, and neither alone.
-    """
-
+    #: By what is the truth: ``"noise"`` (none is drawn), ``"places"`` (the worst windows, off by
+    #: more than the limit), ``"promises"`` (windows that flatter by more than the last limit),
+    #: ``"restarts"`` (the beginning of every window), ``"dynamics"`` (all but the model's score);
+    #: of a model with memory also ``"afresh"`` (that, and no memory) and ``"afresh, by task"``.
     shares: Mapping[str, Interval]
+    #: The largest at which the worst places win back most; the least where none does.
     limit: float
+    #: Two of them that win back most together, and neither alone.
     needed: tuple[str, ...] = ()
 
 
