@@ -20,7 +20,6 @@ from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import answers_digest, probe_of
 from pytest_cpg.episodes.spread_run import SpreadRun, arm_workload
 from pytest_cpg.episodes.stage import ArmProgress, Progress, Stage
-from pytest_cpg.machine.workers import Workload
 from pytest_cpg.planners import Chance
 from pytest_cpg.world_models import BoundModel
 
@@ -61,7 +60,6 @@ class ArmRuns:
     ) -> None:
         self._design, self._starts, self._progress = design, starts, progress
         self._models, self._bound, self._execution = models, bound, execution
-        self._workloads: dict[str, Workload] = {}
         self._not_kept: list[str] = []
         self._notes: list[str] = []
         self.names = tuple(name for name in ARMS if _role(name) in bound)
@@ -136,19 +134,10 @@ class ArmRuns:
         self, name: str, starts: Starts, progress: Progress | None, executor: Executor
     ) -> SpreadRun:
         role, design = _role(name), self._design_of(name)
-        if name not in self._workloads:
-            probe = probe_of(design.task, self._starts, design.seed)
-            self._workloads[name] = arm_workload(
-                design, self._models[role], self._bound[role], probe
-            )
-        return SpreadRun(
-            name,
-            self._workloads[name],
-            starts,
-            executor=executor,
-            level=design.level,
-            progress=progress,
-        )
+        probe = probe_of(design.task, self._starts, design.seed)
+        workload = arm_workload(design, self._models[role], self._bound[role], probe)
+        level = design.level
+        return SpreadRun(name, workload, starts, executor=executor, level=level, progress=progress)
 
     def _key_of(self, name: str) -> str | None:
         """Return what an arm is kept under; None where it cannot be kept, or need not be."""

@@ -34,19 +34,17 @@ class DropActions:
     probability: float | None = None
 
     def __post_init__(self) -> None:
-        _keep(self, "count", _whole("count", self.count, least=0, most=_MOST_STEPS))
+        _keep_whole(self, "count", least=0, most=_MOST_STEPS)
         moments = [name for name in _MOMENTS if getattr(self, name) is not None]
         if len(moments) > 1:
             raise ValueError(f"{moments[0]}= and {moments[1]}= both say when actions are dropped")
         for name, least in (("at", 0), ("every", 1)):
             if name in moments:
-                whole = _whole(name, getattr(self, name), least=least, most=_MOST_STEPS)
-                _keep(self, name, whole)
+                _keep_whole(self, name, least=least, most=_MOST_STEPS)
         if self.probability is not None:
-            probability = _positive("probability", self.probability)
-            if probability > 1:
+            _keep_positive(self, "probability")
+            if self.probability > 1:
                 raise ValueError(f"probability: need at most 1, got {self.probability!r}")
-            _keep(self, "probability", probability)
 
     @property
     def name(self) -> str:
@@ -64,7 +62,7 @@ class DelayActions:
     steps: int
 
     def __post_init__(self) -> None:
-        _keep(self, "steps", _whole("steps", self.steps, least=1, most=_MOST_DELAY))
+        _keep_whole(self, "steps", least=1, most=_MOST_DELAY)
 
     @property
     def name(self) -> str:
@@ -78,7 +76,7 @@ class _Noise:
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        _keep(self, "deviation", _positive("deviation", self.deviation))
+        _keep_positive(self, "deviation")
 
     @property
     def name(self) -> str:
@@ -124,7 +122,7 @@ class Physics:
 
     def __post_init__(self) -> None:
         for name in _SCALES:
-            _keep(self, name, _positive(name, getattr(self, name)))
+            _keep_positive(self, name)
         if not self.scales:
             raise ValueError("physics: need a factor other than 1, as in Physics(mass=1.2)")
 
@@ -215,20 +213,18 @@ def _short(value: float) -> str:
     return text if float(text) == value else repr(value)
 
 
-def _whole(name: str, value: Any, *, least: int, most: int) -> int:
+def _keep_whole(perturbation: Any, name: str, *, least: int, most: int) -> None:
+    value = getattr(perturbation, name)
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name}: need a whole number of at least {least}, got {value!r}")
     if int(value) > most:
         raise ValueError(f"{name}: need a whole number of at most {most}, got {value!r}")
-    return int(value)
+    object.__setattr__(perturbation, name, int(value))
 
 
-def _positive(name: str, value: Any) -> float:
+def _keep_positive(perturbation: Any, name: str) -> None:
+    value = getattr(perturbation, name)
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value <= 0:
         raise ValueError(f"{name}: need a number above 0, got {value!r}")
-    return float(value)
-
-
-def _keep(perturbation: Any, name: str, value: float) -> None:
-    object.__setattr__(perturbation, name, value)
+    object.__setattr__(perturbation, name, float(value))
