@@ -37,13 +37,13 @@ def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """
     frames = traceback.extract_tb(error.__traceback__)
     others = [frame for frame in frames if _PACKAGE not in Path(frame.filename).parents]
-    return [frame for frame in others if not _is_installed(frame)] or others[-1:]
-
-
-def _is_installed(frame: traceback.FrameSummary) -> bool:
-    path = Path(frame.filename)
-    is_pythons = _STANDARD_LIBRARY in path.parents or frame.filename.startswith("<frozen ")
-    return is_pythons or not _INSTALLED.isdisjoint(path.parts)
+    own = [
+        frame
+        for frame, path in ((frame, Path(frame.filename)) for frame in others)
+        if _STANDARD_LIBRARY not in path.parents and not frame.filename.startswith("<frozen ")
+        if _INSTALLED.isdisjoint(path.parts)
+    ]
+    return own or others[-1:]
 
 
 class ComponentError(CpgError):

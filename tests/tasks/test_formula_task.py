@@ -331,14 +331,12 @@ def test_the_key_of_an_arm_follows_the_physics_and_not_the_threads():
 @pytest.mark.parametrize("scales", [{"mass": 1.2}, {"friction": 3.0}, {"gravity": 0.9}])
 def test_other_physics_move_otherwise_from_the_same_starts(scales):
     task = control_task("acrobot-swingup", threads=1)
-    other, same = task.with_physics(**scales), task.with_physics(mass=1.0)
-    seeds = np.arange(3)
+    other, seeds = task.with_physics(**scales), np.arange(3)
     starts, pushes = task.reset(seeds), np.ones((3, 1))
     assert np.array_equal(other.reset(seeds), starts)
     moved = task.step(starts, pushes)
     # Both positions and velocities of every row, and none of the task's own.
     assert (other.step(starts, pushes) != moved)[:, task.measured].all()
-    assert np.array_equal(same.step(starts, pushes), moved)
     assert np.array_equal(task.step(starts, pushes), moved)
 
 
@@ -426,10 +424,6 @@ def test_arms_of_other_repeats_actions_or_thresholds_have_other_keys(task):
 def test_an_impossible_option_is_named(options, message):
     with pytest.raises(ValueError, match=message):
         control_task("acrobot-swingup", **options)
-
-
-def test_observations_are_named_with_their_sizes(task):
-    assert sum(task.observation_keys.values()) == task.observation_size
 
 
 def test_what_is_called_a_speed_is_that_of_what_bears_its_name(task):

@@ -132,13 +132,14 @@ class DreamerV3(Official):
         self._joint = _normed(tensors, "dynamics._img_in_layers.0", "dynamics._img_in_layers.1")
         cell = "dynamics._cell.layers.GRU_"
         self._cell = _normed(tensors, f"{cell}linear", f"{cell}norm", is_active=False)
-        self._prior = torch.nn.Sequential(
-            _normed(tensors, "dynamics._img_out_layers.0", "dynamics._img_out_layers.1"),
-            linear_of(part(tensors, "dynamics._imgs_stat_layer.")),
-        )
-        self._posterior = torch.nn.Sequential(
-            _normed(tensors, "dynamics._obs_out_layers.0", "dynamics._obs_out_layers.1"),
-            linear_of(part(tensors, "dynamics._obs_stat_layer.")),
+        self._prior, self._posterior = (
+            torch.nn.Sequential(
+                _normed(
+                    tensors, f"dynamics._{name}_out_layers.0", f"dynamics._{name}_out_layers.1"
+                ),
+                linear_of(part(tensors, f"dynamics._{statistic}_stat_layer.")),
+            )
+            for name, statistic in (("img", "imgs"), ("obs", "obs"))
         )
         self._reward = torch.nn.Sequential(
             _stack(tensors, "heads.reward.layers.Reward"),
