@@ -39,7 +39,6 @@ def comparison(name, result, *, reason=None, drift=None, attempt=1):
         "max_verdict": "INCONCLUSIVE",
         "attempt": attempt,
         "drift": None if drift is None else encode(drift),
-        "films": [],
         "strip": None,
         "commands": [],
         "result": encode(result),

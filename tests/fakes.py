@@ -12,9 +12,9 @@ from pytest_cpg.gates.kept import KeptResult, drift_of
 from pytest_cpg.gates.kind import max_verdict_of
 from pytest_cpg.gates.planning_gap.measure import gate_result
 from pytest_cpg.gates.planning_gap.stopping import Criteria, weigh_arm
+from pytest_cpg.machine.provenance import Provenance
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.report.ledger import Judgement
-from pytest_cpg.report.provenance import Provenance
 
 PROVENANCE = Provenance(
     revision="3f2c1e9abcde",

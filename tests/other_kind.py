@@ -107,7 +107,6 @@ def _read(name, kind, result, reason):
         "max_verdict": next(iter(kind.labels)),
         "attempt": 1,
         "drift": None,
-        "films": [],
         "result": result,
     }
     outcome = "failed" if reason else "passed"

@@ -16,9 +16,8 @@ from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import check_unchanged, imagined
 from pytest_cpg.episodes.stage import Progress, Stage
-from pytest_cpg.machine.executors import workers_of
 from pytest_cpg.machine.fingerprint import fingerprint, source_of
-from pytest_cpg.machine.workers import Crew, Workload
+from pytest_cpg.machine.workers import Crew, Workload, workers_of
 from pytest_cpg.world_models import BoundModel, bind, inference, learned_of
 from pytest_cpg.world_models.binding.conventions import describe
 

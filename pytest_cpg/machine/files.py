@@ -30,16 +30,9 @@ class FileError(CpgError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileKind:
-    """What a kind of JSON file is called, and what a user does about one that cannot be used.
+    """What a kind of JSON file is called, as "the report", and how to get a good one.
 
-    Attributes
-    ----------
-    name : str
-        Such as ``"the report"``.
-    cure : str
-        How to get a good file; ``{path}`` stands for the one at hand, quoted.
-    aside : str
-        What a reader has to know before that.
+    In the ``cure`` ``{path}`` is the file at hand, quoted; ``aside`` is said before it.
     """
 
     name: str
@@ -115,11 +108,7 @@ def _hindrance(path: Path, error: OSError) -> str:
 
 @contextmanager
 def locked(path: Path, *, what: str, patience: float = 30.0) -> Iterator[None]:
-    """Have whoever else updates a file wait meanwhile; its folder is made.
-
-    Raises FileError when another process takes more than ``patience`` seconds, where milliseconds
-    are usual, or when nothing can be written there.
-    """
+    """Have whoever else updates a file wait meanwhile, ``patience`` seconds; its folder is made."""
     from filelock import FileLock, Timeout
 
     lock = path.with_name(f"{path.name}.lock")
@@ -213,10 +202,7 @@ def check_unpacked_size(source: str | os.PathLike[str] | bytes) -> None:
 
 
 def digests_in(text: str) -> tuple[str, ...]:
-    """Return digests of files that are separated by commas, as they are printed.
-
-    Raises ValueError when something else is among them, or nothing is there.
-    """
+    """Return digests of files that are separated by commas, as they are printed."""
     digests = tuple(part.strip().lower() for part in text.split(","))
     if not all(re.fullmatch(r"sha256:[0-9a-f]{64}", part) for part in digests):
         raise ValueError(

@@ -46,7 +46,7 @@ class WorkerPool(Executor):
     """
 
     def __init__(self, workers: int) -> None:
-        self.workers = self.sharers = workers
+        self.workers = workers
         self._context = _Context()
         self._pool: ProcessPoolExecutor | None = None
         self._given: WeakSet[Future[Any]] = WeakSet()

@@ -1,28 +1,158 @@
-"""Workers: blocks of work in other processes, and what these need, sent to each of them once."""
+"""Workers: blocks of work in other processes, and what these need, sent to each of them once.
+
+Everything runs on the standard `concurrent.futures.Executor`. Calls must be idempotent: one whose
+worker died is made again, and one that nobody waits for any more may still be running.
+"""
 
 from __future__ import annotations
 
+import concurrent.futures
 import hashlib
 import importlib
 import io
 import os
 import pickle
+import re
 import sys
 import threading
 import traceback
 import warnings
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from pytest_cpg.contracts import ComponentError, CpgError, WorldModelError
-from pytest_cpg.machine.executors import Call, run_all, sharers_of
 from pytest_cpg.machine.pool import WorkerPool
 from pytest_cpg.machine.processors import SHARERS
+
+# A call that is lost with its worker as often as this is what kills the workers.
+_MOST_ATTEMPTS = 3
+# Between two looks at the clock while nothing is finished.
+_PATIENCE_SECONDS = 0.25
+# Where every worker knows the categories of warnings from.
+_WARNINGS = ("builtins", "warnings")
+
+
+class Call(NamedTuple):
+    """A call that may have to be made more than once."""
+
+    name: str
+    # Makes the call, with or without what its worker may already have.
+    submit: Callable[[bool], Future[Any]]
+
+
+def run_all(
+    executor: Executor, calls: Sequence[Call], *, tick: Callable[[int], None]
+) -> Iterator[tuple[int, Any]]:
+    """Make every call, and give its place and result as soon as it is there.
+
+    A worker that lacks what a call needs returns None, and the call is made again with it. Raises
+    WorldModelError when a call ends its worker again and again, and ComponentError, naming the
+    executor, when its futures are cancelled or give nothing as often. ``tick`` is told the number
+    of finished calls several times a second; what it raises ends all.
+    """
+    lost, unanswered = Counter[int](), Counter[int]()
+    done, equipped = 0, workers_of(executor)
+    pending: dict[Future[Any], int] = {}
+    try:
+        for place, call in enumerate(calls):
+            pending[_submitted(call, executor, equipped=place < equipped)] = place
+        while pending:
+            finished, others = wait(pending, timeout=_PATIENCE_SECONDS, return_when=FIRST_COMPLETED)
+            # Nobody is told of a future that is cancelled before its call begins.
+            for future in finished | {other for other in others if other.cancelled()}:
+                place = pending.pop(future)
+                deaths = lost[place]
+                name, result = calls[place].name, None
+                if not future.cancelled():
+                    result = _result_of(future, name, lost, place)
+                if result is None:
+                    unanswered[place] += lost[place] == deaths
+                    # Equipped the second time, a worker of our own lacks nothing.
+                    if unanswered[place] == _MOST_ATTEMPTS:
+                        did = "cancelled" if future.cancelled() else "gave None for"
+                        raise ComponentError(
+                            f"{executor!r} {did} {name}, {_MOST_ATTEMPTS} times. Let its futures "
+                            f"give what the call returns."
+                        )
+                    pending[_submitted(calls[place], executor, equipped=True)] = place
+                    continue
+                done += 1
+                yield place, result
+            tick(done)
+    finally:
+        for future in pending:
+            future.cancel()
+        # Nobody wants what they are at, and one that hangs would never come back.
+        if pending and isinstance(executor, WorkerPool):
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+def workers_of(executor: Executor) -> int:
+    """Return how many calls an executor runs at once, as far as that is known."""
+    workers = getattr(executor, "workers", None) or getattr(executor, "_max_workers", None)
+    return workers if isinstance(workers, int) else 2
+
+
+def _submitted(call: Call, executor: Executor, *, equipped: bool) -> Future[Any]:
+    try:
+        return call.submit(equipped)
+    except CpgError:
+        raise
+    # An executor of a user's may raise anything.
+    except Exception as error:
+        why = str(error) or type(error).__name__
+        raise ComponentError(
+            f"{executor!r} takes no more calls ({why}). Give cpg_executor one that is open, or use "
+            f"--cpg-workers, whose processes are replaced when they die."
+        ) from error
+
+
+def _result_of(future: Future[Any], name: str, lost: Counter[int], place: int) -> Any:
+    """Return a call's result; None if its worker died, so that it has to be made again."""
+    try:
+        return future.result()
+    except (BrokenExecutor, CancelledError):
+        lost[place] += 1
+        if lost[place] == _MOST_ATTEMPTS:
+            raise WorldModelError(
+                f"{name}: the process that ran them died {_MOST_ATTEMPTS} times. The model ends "
+                f"its process or takes more memory than there is; run it without --cpg-workers to "
+                f"see."
+            ) from None
+        return None
+    except CpgError as error:
+        # Where in the worker it was raised says no more than its notes.
+        error.__cause__ = None
+        raise
+    except Exception as error:
+        cause: Any = error.__cause__
+        # Of a pool's worker, as text: pytest leaves out no frames of that.
+        if isinstance(getattr(cause, "tb", None), str):
+            cause.tb = _without_our_frames(cause.tb)
+        raise
+
+
+def _without_our_frames(text: str) -> str:
+    """Leave frames of this package, and of what runs it in a worker, out of a traceback."""
+    places = os.path.dirname(__file__), str(concurrent.futures.__file__)
+    ours = tuple(f'  File "{os.path.dirname(place)}{os.sep}' for place in places)
+    frames = re.split(r'^(?=  File ")', text, flags=re.MULTILINE)
+    # What follows a frame's own lines, such as the exception, is not indented.
+    return "".join(
+        re.sub(r"\A(?: .*\n)+", "", frame) if frame.startswith(ours) else frame for frame in frames
+    )
 
 
 class Parcel(NamedTuple):
@@ -35,15 +165,10 @@ class Parcel(NamedTuple):
 
 
 def dump(value: object, what: str, parts: Sequence[tuple[object, Parcel]] = ()) -> Parcel:
-    """Pickle what a worker is to have.
+    """Pickle what a worker is to have, and refer to ``parts`` of it, which are sent by themselves.
 
     Functions that no module knows are sent as they are where cloudpickle is installed. Raises
     ComponentError, saying what cannot be sent, and what to do.
-
-    Parameters
-    ----------
-    parts : sequence of (object, Parcel)
-        What is sent by itself, and referred to where it is met.
     """
     buffer = io.BytesIO()
     pickler: Any = pickle.Pickler
@@ -102,17 +227,6 @@ class _Unpickler(pickle.Unpickler):  # of `load`
         return self._parts[place]
 
 
-# Tasks and models that a worker keeps, and what runs them: those of a gate and of some before.
-_MOST_LOADED = 12
-
-
-class Work(Protocol):
-    """What a worker makes of a workload."""
-
-    def run(self, block: Any) -> Any:
-        """Return the result of a block, which is never None."""
-
-
 class Workload(NamedTuple):
     """What blocks are run with, as workers get it."""
 
@@ -125,14 +239,15 @@ class Workload(NamedTuple):
     def of(
         cls,
         parts: Sequence[tuple[object, str]],
-        make: Callable[..., Work],
+        make: Callable[..., Any],
         values: tuple[Any, ...],
         *,
         name: str,
     ) -> Workload:
         """Return what ``make(*values)`` makes in a worker, with parts that are sent once.
 
-        Raises ComponentError when it cannot be sent, by the name of the part or of the whole.
+        It has a method ``run(block)``, which never returns None. Raises ComponentError when it
+        cannot be sent, by the name of the part or of the whole.
         """
         parcels: list[tuple[object, Parcel]] = []
         for part, called in parts:
@@ -146,13 +261,10 @@ class Workload(NamedTuple):
 
 
 class Sender(NamedTuple):
-    """Who wants a block."""
+    """Who wants a block: its process, how many workers share its machine, its warning filters."""
 
-    # Workers that share the processors of one machine.
     sharers: int
-    # What runs in its threads leaves its environment alone.
     process: int
-    # Of warnings, while a block is run: what is an error there is one here.
     filters: list[Any]
 
 
@@ -167,9 +279,10 @@ class Crew:
 
     def __init__(self, executor: Executor, workload: Workload) -> None:
         self._executor, self._workload = executor, workload
-        # Workers of a cluster have others to serve, and warnings of their own.
-        filters = _filters() if isinstance(executor, WorkerPool) else []
-        self._sender = Sender(sharers_of(executor), os.getpid(), filters)
+        # What is an error here is one there; an executor of a user's has warnings of its own.
+        filters = [entry for entry in warnings.filters if entry[2].__module__ in _WARNINGS]
+        filters = filters if isinstance(executor, WorkerPool) else []
+        self._sender = Sender(workers_of(executor), os.getpid(), filters)
         self._asked: set[str] = set()
 
     def run(
@@ -187,7 +300,7 @@ class Crew:
                     f"futures give what the call returns, and nothing beside it."
                 )
             yield place, answer.result
-        # All have been run: the workers have what they need.
+        # All have been run: workers have what they need.
         _sent_to(self._executor).update(self._workload.keys)
 
     def _submit(self, block: object, equipped: bool) -> Future[Any]:
@@ -210,11 +323,6 @@ def _sent_to(executor: Executor) -> set[str]:
     # One of a user's, with slots alone or no hash: it is sent everything again.
     except TypeError:
         return set()
-
-
-def _filters() -> list[Any]:
-    """Return this process's warning filters, as far as every worker knows their categories."""
-    return [entry for entry in warnings.filters if entry[2].__module__ in ("builtins", "warnings")]
 
 
 def run_block(
@@ -262,6 +370,8 @@ def _load_all(keys: tuple[str, ...], sent: Mapping[str, Parcel]) -> bool:
     return True
 
 
+# Tasks and models that a worker keeps, and what runs them: those of a gate and of some before.
+_MOST_LOADED = 12
 # Work by the keys of workloads, and its parts by theirs.
 _LOADED: OrderedDict[str, Any] = OrderedDict()
 _LOCK = threading.Lock()

@@ -6,6 +6,7 @@ numpy, scipy, torch or mujoco. This module holds what pytest finds: first hooks 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,6 @@ from pytest_cpg.plugin.hooks import SessionHooks
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pytest_cpg.contracts import Planner, Task
     from pytest_cpg.world_models import OracleDynamics
 
 
@@ -26,34 +26,31 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     pluginmanager.register(SessionHooks(parser, _measured), "cpg-hooks")
 
 
-def _measured(request: pytest.FixtureRequest, marker: str, **values: Any) -> Any:
-    from pytest_cpg.plugin.fixtures import measured
+def _fixtures() -> Any:
+    # They load numpy.
+    return import_module("pytest_cpg.plugin.fixtures")
 
-    return measured(request, marker, **values)
+
+def _measured(request: pytest.FixtureRequest, marker: str, **values: Any) -> Any:
+    return _fixtures().measured(request, marker, **values)
 
 
 @pytest.fixture
 def oracle_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:
     """Give the true dynamics of the marker's task; override it to use a surrogate."""
-    from pytest_cpg.plugin.fixtures import true_dynamics
-
-    return true_dynamics(request)
+    return _fixtures().true_dynamics(request)  # type: ignore[no-any-return]  # loaded by its name
 
 
 @pytest.fixture
 def learned_dynamics(request: pytest.FixtureRequest) -> Any:
     """Give the learned world model; override it, or name one with ``model=`` or --cpg-model."""
-    from pytest_cpg.plugin.fixtures import named_model
-
-    return named_model(request)
+    return _fixtures().named_model(request)
 
 
 @pytest.fixture(scope="session")
 def cpg_executor(request: pytest.FixtureRequest) -> Executor | None:
     """Give the executor of blocks of episodes; override it with any of concurrent.futures."""
-    from pytest_cpg.plugin.fixtures import executor
-
-    return executor(request)  # type: ignore[no-any-return]  # a user's may be anything
+    return _fixtures().executor(request)  # type: ignore[no-any-return]  # a user's may be anything
 
 
 @pytest.fixture(scope="session")
@@ -67,31 +64,22 @@ def benchmark_runner(
     request: pytest.FixtureRequest, cpg_executor: Executor | None, training_data: Any
 ) -> Any:
     """Compare models on the marker's task; the gate is applied to each result after the body."""
-    from pytest_cpg.plugin.fixtures import runner
-
-    given = {"training_data": training_data}
-    return runner(request, cpg_executor, given)
+    return _fixtures().runner(request, cpg_executor, {"training_data": training_data})
 
 
 @pytest.fixture
-def conformance_task(request: pytest.FixtureRequest) -> Task:
+def conformance_task(request: pytest.FixtureRequest) -> Any:
     """Give the task that `pytest_cpg.conformance` tries; override it with yours."""
-    from pytest_cpg.plugin.fixtures import untried
-
-    untried(request, "task", "MyTask()")
+    _fixtures().untried(request, "task", "MyTask()")
 
 
 @pytest.fixture
-def conformance_planner(request: pytest.FixtureRequest) -> Planner:
+def conformance_planner(request: pytest.FixtureRequest) -> Any:
     """Give the planner that `pytest_cpg.conformance` tries; override it with yours."""
-    from pytest_cpg.plugin.fixtures import untried
-
-    untried(request, "planner", "MyPlanner()")
+    _fixtures().untried(request, "planner", "MyPlanner()")
 
 
 @pytest.fixture
 def conformance_model(request: pytest.FixtureRequest) -> Any:
     """Give the world model that `pytest_cpg.conformance` tries; override it with yours."""
-    from pytest_cpg.plugin.fixtures import untried
-
-    untried(request, "model", "load_my_model()")
+    _fixtures().untried(request, "model", "load_my_model()")

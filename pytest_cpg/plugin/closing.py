@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -19,15 +19,15 @@ from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.kind import Finding
 from pytest_cpg.gates.parts import Costs
 from pytest_cpg.machine.files import FileError
-from pytest_cpg.machine.git import git_state
+from pytest_cpg.machine.provenance import collect, git_state
 from pytest_cpg.plugin.kinds import KINDS, remember_costs
 from pytest_cpg.plugin.outputs import SessionOutputs, path_of
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
-from pytest_cpg.report.baseline import baseline_findings, load
+from pytest_cpg.report.baseline import Baseline, baseline_findings, load
 from pytest_cpg.report.document import append, found_in, read_history
 from pytest_cpg.report.history import History
-from pytest_cpg.report.provenance import collect
+from pytest_cpg.report.ledger import Ledger
 from pytest_cpg.report.session import Session, SessionEnd, error_in
 from pytest_cpg.report.together import (
     resumed,
@@ -35,10 +35,6 @@ from pytest_cpg.report.together import (
     unjudged_findings,
     without_effect,
 )
-
-if TYPE_CHECKING:
-    from pytest_cpg.report.baseline import Baseline
-    from pytest_cpg.report.ledger import Ledger
 
 
 class SessionBaseline:

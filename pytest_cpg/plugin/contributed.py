@@ -46,17 +46,18 @@ def _wrong_in(
         value = getattr(kind, name, ())
         if not is_right(value):
             yield f": {name} is {value!r}. Write {wanted}."
-    for late in (option for option in getattr(kind, "options", ()) if option.name not in options):
-        yield (
-            f" has the option {late.flag}, and was contributed when the command line had been "
-            f"read. Contribute it from a plugin, or from the conftest.py beside the ini file."
-        )
-    for wrong in _wrong_arguments(kind.arguments, options):
-        yield f": {wrong}"
+    for option in getattr(kind, "options", ()):
+        if option.name not in options:
+            yield (
+                f" has the option {option.flag}, and was contributed when the command line had "
+                f"been read. Contribute it from a plugin, or from the conftest.py beside the ini "
+                f"file."
+            )
+    yield from (f": {wrong}" for wrong in _wrong_arguments(kind.arguments, options))
     fixtures = getattr(kind, "fixtures", ())
-    for option in fixtures:
-        if option in _TAKEN or fixtures.count(option) > 1:
-            yield f": fixtures names {option}, which is given already. Leave it out."
+    for name in fixtures:
+        if name in _TAKEN or fixtures.count(name) > 1:
+            yield f": fixtures names {name}, which is given already. Leave it out."
     if half := half_part(kind):
         yield f" {half}."
     if kind.marker != marker:

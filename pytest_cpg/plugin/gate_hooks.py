@@ -23,11 +23,9 @@ from pytest_cpg.plugin.scope import SessionScope, check_session, check_will_run
 from pytest_cpg.plugin.settings import read_settings
 
 if TYPE_CHECKING:
-    from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
     from pytest_cpg.gates.options import Option
     from pytest_cpg.plugin.kinds import Collected
     from pytest_cpg.plugin.session import GateSession
-    from pytest_cpg.world_models import CheckpointReader
 
 _CHANNEL = "pytest_cpg_channel"
 # Tests that users run their components through, and where a failure without a traceback is raised.
@@ -254,31 +252,6 @@ class GateHooks:
             for category in ("inconclusive", "measured"):
                 terminalreporter.summary_passes_combined(category, category.upper(), "P")
             self._gates.summarise(terminalreporter)
-
-    def pytest_cpg_tasks(self) -> Mapping[str, TaskFactory]:
-        """Contribute the built-in tasks through the public hook."""
-        from pytest_cpg.tasks import TASKS
-
-        return TASKS
-
-    def pytest_cpg_planners(self) -> Mapping[str, PlannerFactory]:
-        """Contribute the built-in planners through the public hook."""
-        from pytest_cpg.planners import PLANNERS
-
-        return PLANNERS
-
-    def pytest_cpg_world_models(self) -> Mapping[str, WorldModelFactory]:
-        """Contribute the built-in world models through the public hook."""
-        from pytest_cpg.world_models import WORLD_MODELS
-
-        return WORLD_MODELS
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_cpg_checkpoint_readers(self) -> Mapping[str, CheckpointReader]:
-        """Contribute the built-in readers through the public hook, behind those of users."""
-        from pytest_cpg.world_models.checkpoints.readers import READERS
-
-        return READERS
 
 
 @contextmanager

@@ -207,12 +207,20 @@ def _named(item: pytest.Item, name: str) -> str:
 
 def _components(node: pytest.Item) -> Components:
     from pytest_cpg.gates.kind import Components
+    from pytest_cpg.planners import PLANNERS
+    from pytest_cpg.tasks import TASKS
+    from pytest_cpg.world_models import WORLD_MODELS
+    from pytest_cpg.world_models.checkpoints.readers import READERS
 
+    hooks = node.ihook
     return Components(
-        tasks=merge("task", node.ihook.pytest_cpg_tasks()),
-        planners=merge("planner", node.ihook.pytest_cpg_planners()),
-        world_models=merge("world model", node.ihook.pytest_cpg_world_models()),
-        checkpoint_readers=merge("checkpoint reader", node.ihook.pytest_cpg_checkpoint_readers()),
+        tasks=merge("task", [TASKS, *hooks.pytest_cpg_tasks()]),
+        planners=merge("planner", [PLANNERS, *hooks.pytest_cpg_planners()]),
+        world_models=merge("world model", [WORLD_MODELS, *hooks.pytest_cpg_world_models()]),
+        # Those of users are asked first.
+        checkpoint_readers=merge(
+            "checkpoint reader", [*hooks.pytest_cpg_checkpoint_readers(), READERS]
+        ),
     )
 
 

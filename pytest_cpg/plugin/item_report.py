@@ -203,11 +203,11 @@ def _is_quarantined(item: pytest.Item) -> bool:
     # pytest 9 has one setting more, for what is strict by default.
     if usual is None:
         usual = item.config.getini("strict")
-    markers = [mark.kwargs for mark in item.iter_markers("xfail") if _may_apply(mark)]
+    # One that has no condition, or one that may hold, as any text may.
+    markers = [
+        mark.kwargs
+        for mark in item.iter_markers("xfail")
+        if any(mark.args or (mark.kwargs.get("condition", True),))
+    ]
     are_strict = (usual if (own := mark.get("strict")) is None else own for mark in markers)
     return bool(markers) and all(are_strict) and all(mark.get("run", True) for mark in markers)
-
-
-def _may_apply(mark: pytest.Mark) -> bool:
-    """Say whether an xfail has no condition or one that may hold, as any text may."""
-    return any(mark.args or (mark.kwargs.get("condition", True),))

@@ -6,7 +6,7 @@ import json
 import unittest
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,17 +20,15 @@ from pytest_cpg.gates.parts import Baselined, Runner
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.invocation import node_from_here, program_of, width_of
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
+from pytest_cpg.plugin.marker import Gate
 from pytest_cpg.plugin.replay import with_lost
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.render.line import Line
 from pytest_cpg.render.section import section
 from pytest_cpg.render.words import is_in_doubt, rerun_command
+from pytest_cpg.report.baseline import Baseline
 from pytest_cpg.report.ledger import CANNOT_FAIL, Judgement
 from pytest_cpg.world_models import OracleDynamics
-
-if TYPE_CHECKING:
-    from pytest_cpg.plugin.marker import Gate
-    from pytest_cpg.report.baseline import Baseline
 
 _TWO_MODELS = (
     "{place} names model={model!r}, and this test judged another one: compare(learned=...) or "

@@ -6,37 +6,30 @@ import math
 import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from pytest_cpg.contracts import BrokenModelError, IncompleteError
+from pytest_cpg.contracts import BrokenModelError, IncompleteError, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.answer import check_marker
-from pytest_cpg.gates.card import comparison_name
-from pytest_cpg.gates.kind import Run
+from pytest_cpg.gates.kind import Run, TaskChoice
 from pytest_cpg.gates.parts import Resumes
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.pool import WorkerPool
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
 from pytest_cpg.plugin.item import gate_id
-from pytest_cpg.plugin.replay import film_lost, keep_broken, strip_lost
+from pytest_cpg.plugin.marker import Gate
+from pytest_cpg.plugin.replay import SessionReplay, keep_broken, strip_lost
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.plugin.terminal import watch_on, write_line
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from pytest_cpg.contracts import Task
-    from pytest_cpg.gates.kind import TaskChoice
-    from pytest_cpg.plugin.marker import Gate
-    from pytest_cpg.plugin.replay import SessionReplay
-    from pytest_cpg.report.ledger import Ledger
+from pytest_cpg.report.ledger import Ledger
 
 
 class SessionRuns:
@@ -146,7 +139,7 @@ class ItemMeasuring:
             self._say("interrupted after it had measured")
             self._ledger.resumable.discard(self._id)
             if self._replay is None and self._attempt.judgements[-1].reason is not None:
-                self._show(model, given, deadline)
+                self._draw(model, given, deadline)
         return result
 
     def _result(self, model: Any, run: Run) -> Any:
@@ -197,28 +190,17 @@ class ItemMeasuring:
         finally:
             self._watch.clear()
 
-    def _show(self, model: Any, given: Mapping[str, Any], deadline: Deadline) -> None:
-        """Film lost episodes of a result that has just failed its test, and draw one for a page."""
-        judgements, gate, config = self._attempt.judgements, self._gate, self._item.config
-        result = judgements[-1].result
-        if "render" in self._settings.switches:
-            name = comparison_name(self._id, len(judgements))
-            try:
-                with self._followed(given, deadline) as run:
-                    paths, problem = film_lost(
-                        config, gate, result, name=name, model=model, run=run
-                    )
-            except IncompleteError as error:
-                paths, problem = (), str(error)
-            judgements[-1] = replace(judgements[-1], films=paths, film_problem=problem)
-        has_page = bool(self._settings.of_session("html"))
-        if has_page and gate.can_replay:
-            # Nobody asked for it: a gate whose time is over has its verdict all the same.
-            with suppress(IncompleteError), self._followed(given, deadline) as run:
-                strip, problem = strip_lost(config, gate, result, model=model, run=run)
-                found = judgements[-1]
-                problem = found.film_problem or problem
-                judgements[-1] = replace(found, strip=strip, film_problem=problem)
+    def _draw(self, model: Any, given: Mapping[str, Any], deadline: Deadline) -> None:
+        """Draw a lost episode of a result that has just failed its test, for a page."""
+        gate, judgements = self._gate, self._attempt.judgements
+        if not (self._settings.of_session("html") and gate.can_replay):
+            return
+        # Nobody asked for it: a gate whose time is over has its verdict all the same.
+        with suppress(IncompleteError), self._followed(given, deadline) as run:
+            strip, problem = strip_lost(
+                self._item.config, gate, judgements[-1].result, model=model, run=run
+            )
+            judgements[-1] = replace(judgements[-1], strip=strip, strip_problem=problem)
 
     def _say(self, text: str) -> None:
         self._ledger.running[self._id] = text

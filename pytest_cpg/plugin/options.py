@@ -96,8 +96,8 @@ SWITCHES = {
     "no_cache": "run all arms anew, and store none",
     "resume": "go on where an interrupted session was: finished episodes and answered queries are "
     "not run again, if task, planner, queries and model are the same",
-    "render": "film lost episodes, both arms side by side, into .cpg/lost: those that are "
-    "replayed, or the first three of every gate that fails (extra render)",
+    "render": "film the lost episodes that are replayed, both arms side by side, into .cpg/lost "
+    "(extra render)",
 }
 
 # What is said once for a project.

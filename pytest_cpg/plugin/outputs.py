@@ -42,7 +42,6 @@ class SessionOutputs:
             session,
             {name: self._path(name) for name in FORMATS},
             folder=self._config.invocation_params.dir,
-            root=self._config.rootpath,
             page=page,
         )
         if self._is_in_github:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import pytest
 
-from pytest_cpg.contracts import (
-    BrokenModelError,
-    ComponentError,
-    CpgError,
-    IncompleteError,
-    Task,
-)
+from pytest_cpg.contracts import BrokenModelError, ComponentError, CpgError, IncompleteError, Task
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.episodes.replay import Replay
@@ -36,19 +30,17 @@ from pytest_cpg.plugin.invocation import (
 )
 from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.kinds import KINDS
+from pytest_cpg.plugin.marker import Gate
 from pytest_cpg.render import films
 from pytest_cpg.render.replay import replay_lines
 from pytest_cpg.render.section import broken_section, text_of
 from pytest_cpg.render.words import run_of
 from pytest_cpg.report import lost_episodes
+from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.lost_episodes import LostEpisodes
 
-if TYPE_CHECKING:
-    from pytest_cpg.plugin.marker import Gate
-    from pytest_cpg.report.ledger import Judgement
-
-# Of every gate that fails: enough to see what goes wrong, in a few seconds each.
-_MOST_FILMED = 3
+# Episodes of which the most telling is looked for.
+_MOST_TRIED = 3
 # Of a session's gates, some 50 kB each.
 _MOST_STRIPS = 8
 _STRIPS = pytest.StashKey[int]()
@@ -133,22 +125,6 @@ def _write_lost(item: pytest.Item, kind: Any, lost: Lost, comparison: int) -> tu
     return shlex.quote(path_from_here(config, path)), ""
 
 
-def film_lost(
-    config: pytest.Config, gate: Gate, result: Any, *, name: str, model: Any, run: Run
-) -> tuple[tuple[str, ...], str | None]:
-    """Film the first lost episodes of a result; return animations, and why there are no more."""
-    kind: Any = gate.kind
-    lost = ask(kind, "lost", result).episodes[:_MOST_FILMED]
-    if not lost:
-        return (), None
-    replayed = kind.replay(gate.spec, model, run, episodes=lost)
-    task = run.task(gate.spec.task)
-    run.progress(f"writing {len(lost)} film{'s'[: len(lost) != 1]}", 0, 0)
-    stem = Path(lost_episodes.file_name(name)).stem
-    made, problem = _film(replayed, task, lost_folder(config.rootpath), stem)
-    return tuple(path.relative_to(config.rootpath).as_posix() for path in made), problem
-
-
 def strip_lost(
     config: pytest.Config, gate: Gate, result: Any, *, model: Any, run: Run
 ) -> tuple[Strip | None, str | None]:
@@ -160,7 +136,7 @@ def strip_lost(
     lost = ask(kind, "lost", result)
     if not lost.episodes or config.stash.get(_STRIPS, 0) >= _MOST_STRIPS:
         return None, None
-    chosen = sorted((lost.telling or lost.episodes)[:_MOST_FILMED])
+    chosen = sorted((lost.telling or lost.episodes)[:_MOST_TRIED])
     try:
         replayed = kind.replay(gate.spec, model, run, episodes=tuple(chosen))
         task = run.task(gate.spec.task)
@@ -214,25 +190,23 @@ class SessionReplay:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         """Deselect all tests but the gate's; raise UsageError where it was not collected."""
-        gates = [item for item in items if self._is_of(item)]
+        kind, kinds = self.lost.kind, config.stash[KINDS]
+        gates = [
+            item
+            for item in items
+            if any(found.marker == kind for found in kinds.of(item))
+            and gate_id(item) == self.lost.gate
+        ]
         if not gates and not config.option.collectonly:
-            self._refuse_unfound()
+            raise pytest.UsageError(
+                f"no gate {self.lost.gate!r} was collected, whose lost episodes {self._path} "
+                f"holds. Type: {program_of(config)} {shlex.quote(self._test)} "
+                f"--cpg-replay={shlex.quote(path_from_here(config, self._path))}; if the test was "
+                f"renamed, run it again first."
+            )
         if left := [item for item in items if item not in gates]:
             config.hook.pytest_deselected(items=left)
             items[:] = gates
-
-    def _is_of(self, item: pytest.Item) -> bool:
-        kinds = item.config.stash[KINDS].of(item)
-        is_its_kind = any(kind.marker == self.lost.kind for kind in kinds)
-        return is_its_kind and gate_id(item) == self.lost.gate
-
-    def _refuse_unfound(self) -> NoReturn:
-        raise pytest.UsageError(
-            f"no gate {self.lost.gate!r} was collected, whose lost episodes {self._path} holds. "
-            f"Type: {program_of(self._config)} {shlex.quote(self._test)} "
-            f"--cpg-replay={shlex.quote(path_from_here(self._config, self._path))}; if the test "
-            f"was renamed, run it again first."
-        )
 
     def take(self, gate: Gate, model: Any, run: Run) -> None:
         """Run both arms again, note what was found, and leave the test.
@@ -260,31 +234,21 @@ class SessionReplay:
         except CpgError as error:
             self.lines.append(f" no traces: {error}")
         if self._is_filmed:
-            made, problem = _film(
-                replayed, run.task(gate.spec.task), self._path.parent, self._path.stem
-            )
-            self.lines += [f" film: {path_from_here(self._config, path)}" for path in made]
-            self.lines += [f" no film: {problem}"] if problem else []
+            self.lines += self._filmed(replayed, run.task(gate.spec.task))
         count = len(self._episodes)
         pytest.skip(f"replayed {count} episode{'s'[: count != 1]}; a replay has no verdict")
 
-
-def _film(found: Replay, task: Task, folder: Path, stem: str) -> tuple[list[Path], str | None]:
-    """Film every episode of a replay; return animations, and why there are no more."""
-    made: list[Path] = []
-    for episode, (oracle, learned) in found.traces.items():
-        captions = (f"oracle: {oracle.ending}", f"learned: {learned.ending}")
-        try:
-            made.append(
-                films.write_film(
-                    task,
-                    oracle.states,
-                    learned.states,
-                    folder,
-                    name=f"{stem}-{episode}",
-                    captions=captions,
+    def _filmed(self, replayed: Replay, task: Task) -> Iterator[str]:
+        """Film every episode, and yield where each film is, or why there are no more."""
+        for episode, arms in replayed.traces.items():
+            name = f"{self._path.stem}-{episode}"
+            captions = f"oracle: {arms.oracle.ending}", f"learned: {arms.learned.ending}"
+            states = arms.oracle.states, arms.learned.states
+            try:
+                path = films.write_film(
+                    task, *states, self._path.parent, name=name, captions=captions
                 )
-            )
-        except CpgError as error:
-            return made, str(error)
-    return made, None
+            except CpgError as error:
+                yield f" no film: {error}"
+                return
+            yield f" film: {path_from_here(self._config, path)}"

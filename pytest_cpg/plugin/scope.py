@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.gates import PREFIX
-from pytest_cpg.machine.ci import is_in_ci
+from pytest_cpg.machine.provenance import is_in_ci
 from pytest_cpg.plugin.kinds import Collected
 from pytest_cpg.plugin.options import flag
 from pytest_cpg.plugin.outputs import SessionOutputs
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 # What leaves other options no meaning, which ones, and why: refused wherever they are set.
 _CLASHES = (
     ("plan", ("update_baseline",), "there is nothing to write"),
-    ("plan", ("render",), "there is nothing to film"),
     ("quick", ("plan",), "--cpg-plan runs nothing, quick or not"),
     ("quick", ("update_baseline",), "a smoke test is no result to accept"),
     ("quick", ("require",), "a smoke test judges no gate"),
@@ -56,6 +55,11 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
     if any(map(settings.of_session, FORMATS)):
         SessionOutputs(config, settings).check()
     if "render" in settings.switches:
+        if "replay" not in settings.typed:
+            raise pytest.UsageError(
+                "--cpg-render films what is replayed. Add the --cpg-replay=FILE that a gate "
+                "prints when it fails; the page (--cpg-html) shows its most telling lost start."
+            )
         from pytest_cpg.contracts import ComponentError
         from pytest_cpg.render.films import check_can_render
 

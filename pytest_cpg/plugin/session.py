@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence, Set
+from concurrent.futures import Executor
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -14,13 +15,14 @@ from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.kept import entry_for
-from pytest_cpg.gates.kind import Finding
+from pytest_cpg.gates.kind import Finding, ForecastLine, GateKind
 from pytest_cpg.gates.parts import Alarms, Baselined, Forecasts, Replays, SmokeTest
 from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
 from pytest_cpg.plugin.closing import Closing, SessionBaseline
 from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, read_gate
 from pytest_cpg.plugin.judging import judge
 from pytest_cpg.plugin.kinds import KINDS, remembered_costs
+from pytest_cpg.plugin.marker import Gate
 from pytest_cpg.plugin.measuring import ItemMeasuring, SessionRuns
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope
@@ -28,15 +30,8 @@ from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.plugin.terminal import is_ascii, write_lines
 from pytest_cpg.render import summary
 from pytest_cpg.render.line import forecast_table
-from pytest_cpg.report.ledger import EMPTY_SET, Entry, Ledger, labels_in, load
+from pytest_cpg.report.ledger import EMPTY_SET, Entry, Kinds, Ledger, Outcome, labels_in, load
 from pytest_cpg.report.session import Session, state_of
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from pytest_cpg.gates.kind import ForecastLine, GateKind
-    from pytest_cpg.plugin.marker import Gate
-    from pytest_cpg.report.ledger import Kinds, Outcome
 
 _GATE: pytest.StashKey[Gate] = pytest.StashKey()
 
@@ -66,7 +61,6 @@ _NEEDS: Mapping[str, tuple[type, str]] = {
     "plan": (Forecasts, "says nothing before it is run"),
     "quick": (SmokeTest, "has no smoke test"),
     "replay": (Replays, "has no episodes to run again"),
-    "render": (Replays, "has no episodes to film"),
     "update_baseline": (Baselined, "has nothing to keep in a baseline"),
     "correction": (Alarms, "has no p-value, and shares no error rate"),
 }
@@ -321,12 +315,12 @@ def _refuse(kind: GateKind[Any, Any], option: str, why: str) -> NoReturn:
 
 def _check_gate(gate: Gate, settings: Settings) -> None:
     """Fail where the session or the marker asks a gate for what its kind does not have."""
-    asked = {*settings.switches, *settings.typed} & {"quick", "replay", "render", "update_baseline"}
+    asked = {*settings.switches, *settings.typed} & {"quick", "replay", "update_baseline"}
     if settings.of_session("correction") == "holm":
         asked.add("correction")
     for option in sorted(asked):
         _check_supports(gate.kind, option)
-        if option in ("replay", "render") and gate.task is None:
+        if option == "replay" and gate.task is None:
             _refuse(gate.kind, option, "has no task to run episodes on")
     if gate.drift == "fail" and not has(gate.kind, Baselined):
         fail(

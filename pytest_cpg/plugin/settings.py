@@ -69,9 +69,14 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
     check_names(os.environ, PREFIX, options, "in the environment")
     typed, project = {}, {}
     for option in options.values():
-        project[option.name] = (
-            option.default if option.is_for_one_run else _ini_value(config, option)
-        )
+        value = project[option.name] = option.default
+        if not option.is_for_one_run:
+            name = f"cpg_{option.name}"
+            value = _from_ini(config, name, f"Give {option.help}")
+        # A default may stand for nothing, which cannot be asked for.
+        if value != option.default:
+            place = f"{name} in {config.inipath or 'the ini file'}"
+            project[option.name] = _parsed(option, value, place)
         if option.is_for_projects:
             continue
         value = config.getoption(f"cpg_{option.name}")
@@ -141,15 +146,6 @@ def _parsed(option: Option, value: Any, place: str) -> Any:
         return option.parse(value)
     except ArgumentTypeError as error:
         raise pytest.UsageError(f"{place}: {error}") from None
-
-
-def _ini_value(config: pytest.Config, option: Option) -> Any:
-    name = f"cpg_{option.name}"
-    value = _from_ini(config, name, f"Give {option.help}")
-    # A default may stand for nothing, which cannot be asked for.
-    if value == option.default:
-        return value
-    return _parsed(option, value, f"{name} in {config.inipath or 'the ini file'}")
 
 
 def _from_ini(config: pytest.Config, name: str, cure: str) -> Any:

@@ -24,27 +24,19 @@ from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
-from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.arguments import COMMON, REQUIRED
 from pytest_cpg.gates.asking import asked_of, checked_by, refuse_name
 from pytest_cpg.gates.kept import FIRST_KIND
-from pytest_cpg.gates.kind import (
-    Asked,
-    Components,
-    GateKind,
-    OfTask,
-    Run,
-    TaskChoice,
-)
+from pytest_cpg.gates.kind import Asked, Components, GateKind, OfTask, Run, TaskChoice
 from pytest_cpg.gates.notation import visible
 from pytest_cpg.gates.options import OF_ALL_GATES, Option
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.render.line import has_blocks
-from pytest_cpg.render.progress import LiveLine, can_wipe, write_live
+from pytest_cpg.render.progress import LiveLine, Watch, can_wipe, write_live
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.words import headline
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger, Outcome
@@ -67,20 +59,9 @@ class Evaluation(Judgement):
     """A gate's result, with what it means and what it looks like.
 
     It has every attribute of the result beside its own: of the planning gap that is a
-    `pytest_cpg.GateResult`, with ``verdict``, ``gap``, ``learned`` and ``to_json()``.
-
-    Attributes
-    ----------
-    result : object
-        As the gate's fixture gives it.
-    ruling : Ruling
-        Its label and severity.
-    max_verdict : MaxVerdict
-        The worst ruling that is accepted.
-    reason : str or None
-        Why a test would fail; None where it would pass.
-    card : Card
-        What is shown of it.
+    `pytest_cpg.GateResult`, with ``verdict``, ``gap``, ``learned`` and ``to_json()``. ``result`` is
+    as the gate's fixture gives it, ``ruling`` its label and severity, ``max_verdict`` the worst one
+    that is accepted, ``reason`` why a test would fail, if it would, and ``card`` what is shown.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -304,8 +285,7 @@ def _usual_fixtures(
 ) -> dict[str, Any]:
     """Return what the plugin's own fixtures give; raise ValueError for a user's."""
     usual: dict[str, Any] = {"training_data": None}
-    if task is not None:
-        usual["oracle_dynamics"] = OracleDynamics(task)
+    usual |= {} if task is None else {"oracle_dynamics": OracleDynamics(task)}
     for name in fixtures:
         if name not in {**usual, **values}:
             raise ValueError(
@@ -348,17 +328,16 @@ def _followed(*, is_shown: bool | None, seconds: float) -> Iterator[Callable[...
         is_ascii=not has_blocks(getattr(sys.stderr, "encoding", None)),
     )
     is_shown = sys.stderr.isatty() and can_wipe() if is_shown is None else is_shown
+    watch = Watch(lambda _: None, shown if is_shown else None)
     # Whoever trains a model is not to lose the process with it.
     deadline = Deadline(seconds or float("inf"), f"timeout={seconds:g}", lambda _: None)
 
     def tell(what: str, *stage: Any) -> None:
-        if is_shown:
-            shown(what, Stage(*stage))
+        watch(what, *stage)
         deadline.check()
 
     try:
         with deadline.guard():
             yield tell
     finally:
-        if is_shown:
-            shown.clear()
+        watch.clear()

@@ -10,7 +10,7 @@ import base64
 import io
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,27 +161,21 @@ def _shots(
 
 def _frames(task: Task, states: FloatArray) -> Frames:
     """Return what a task draws of states [B, S], checked: [B, H, W, 3]."""
-    frames = np.asarray(_renderer(task)(states))
+    name = f"task {task.name!r}"
+    if not has(task, Pictures):
+        raise ComponentError(
+            f"{name} has no pictures: give it render(states [B, S]) -> frames [B, H, W, 3], uint8"
+        )
+    frames = np.asarray(task.render(states))
     shape = frames.shape
     if (len(shape), shape[:1], shape[3:]) != (4, (len(states),), (3,)) or not frames.size:
         raise ComponentError(
-            f"task {task.name!r}: render must map states {states.shape} to frames "
-            f"[{len(states)}, H, W, 3], got shape {shape}"
+            f"{name}: render must map states {states.shape} to frames [{len(states)}, H, W, 3], "
+            f"got shape {shape}"
         )
     if frames.dtype != np.uint8:
-        raise ComponentError(
-            f"task {task.name!r}: render must return uint8, 0 to 255, got {frames.dtype}"
-        )
+        raise ComponentError(f"{name}: render must return uint8, 0 to 255, got {frames.dtype}")
     return frames
-
-
-def _renderer(task: Task) -> Callable[[FloatArray], Frames]:
-    if has(task, Pictures):
-        return task.render
-    raise ComponentError(
-        f"task {task.name!r} has no pictures: give it render(states [B, S]) -> "
-        f"frames [B, H, W, 3], uint8"
-    )
 
 
 def _animation(

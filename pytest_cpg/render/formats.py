@@ -1,13 +1,11 @@
 """Formats: every form of report that a session writes, in one table.
 
 Options, checks and files follow from a row. Its module has a function
-``report(session, *, root, page) -> str``: ``root`` is the way from the report's folder to the root
-directory, with a slash at its end, and ``page`` where the HTML page can be found, or empty.
+``report(session, *, page) -> str``: ``page`` is where the HTML page can be found, or empty.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -32,11 +30,9 @@ class Format(NamedTuple):
     needs: str = ""
     extra: str = ""
 
-    def text(self, session: Session, path: Path, root: Path, page: str = "") -> str:
-        """Return a session's report as this file has it."""
-        way = f"{Path(os.path.relpath(root, path.parent)).as_posix()}/"
-        report = import_module(self.module).report
-        return str(report(session, root=way, page=page))
+    def text(self, session: Session, page: str = "") -> str:
+        """Return a session's report."""
+        return str(import_module(self.module).report(session, page=page))
 
 
 # By the name of the option, which is the suffix of files as well.
@@ -63,7 +59,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def write_reports(
-    session: Session, paths: Mapping[str, Path | None], *, folder: Path, root: Path, page: str = ""
+    session: Session, paths: Mapping[str, Path | None], *, folder: Path, page: str = ""
 ) -> list[Finding]:
     """Write the forms of report that have a path, and say where each is, from ``folder``.
 
@@ -79,7 +75,7 @@ def write_reports(
         if path is None:
             continue
         try:
-            write_text(path, form.text(session, path, root, page), what="the report")
+            write_text(path, form.text(session, page), what="the report")
         except FileError as error:
             findings.append(Finding(str(error), fails=True))
         except Exception as error:

@@ -32,7 +32,10 @@ class _Annotation(NamedTuple):
         if self.place is not None:
             file = one_line(self.place.file, _MOST_IN_LINE)
             properties = {"file": file, "line": str(self.place.line), **properties}
-        listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+        listed = ",".join(
+            f"{name}={_data(value).replace(':', '%3A').replace(',', '%2C')}"
+            for name, value in properties.items()
+        )
         return f"::{'error' if self.is_error else 'warning'} {listed}::{_data(self.message)}"
 
 
@@ -56,7 +59,13 @@ def annotations(
         failing = [row for row in rows if row.fails]
         if failing and not is_said:
             listed.append(_of(failing, names, place, is_error=True))
-        unsure = [row for row in rows if row.state == "inconclusive" or _is_changed(row)]
+        # What passed may have been measured under another condition than what was accepted.
+        unsure = [
+            row
+            for row in rows
+            if row.state == "inconclusive"
+            or (row.state == "passed" and row.drift is not None and row.drift.differs)
+        ]
         if unsure and not failing:
             listed.append(_of(unsure, names, place, is_error=False))
     listed += [
@@ -76,12 +85,6 @@ def annotations(
 def step_summary(session: Session, *, page: str = "") -> str:
     """Return the text to append to a job's summary, which other steps may have begun."""
     return "\n" + markdown(session, page=page).removeprefix(f"{MARKER}\n")
-
-
-def _is_changed(row: Row) -> bool:
-    """Say whether what was measured differs in a condition from what was accepted."""
-    drift = row.drift
-    return drift is not None and bool(drift.differs) and row.state == "passed"
 
 
 def _of(
@@ -117,7 +120,3 @@ def _lines(row: Row) -> Iterator[str]:
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -38,18 +38,14 @@ _MOST_NAMED = 5
 _OTHERS = {FAILING: "Also failing", ("xfailed",): "As expected", ("inconclusive",): "In doubt"}
 
 
-def report(session: Session, *, root: str = "", **_: str) -> str:
-    """Return the page of a session, with the history of its gates; the same session gives the same.
-
-    ``root`` leads from the page's folder to the root directory, for links to films: empty or with
-    a slash at its end.
-    """
-    return visible(_template().render(_given(Page(session), root)).lstrip())
+def report(session: Session, **_: str) -> str:
+    """Return the page of a session; the same session gives the same page."""
+    return visible(_template().render(_given(Page(session))).lstrip())
 
 
 def comparison_page(session: Session) -> str:
     """Return a session's only comparison as it stands on a page, for a notebook."""
-    macros: Any = _template().make_module(_given(Page(session), ""))
+    macros: Any = _template().make_module(_given(Page(session)))
     (gate,) = session.gates
     (row,) = gate.comparisons
     label = verdict_of(row.judgement.ruling)
@@ -72,7 +68,7 @@ def _source(name: str) -> str:
     return (files("pytest_cpg.render") / name).read_text(encoding="utf-8")
 
 
-def _given(drawn: Page, root: str) -> dict[str, Any]:
+def _given(drawn: Page) -> dict[str, Any]:
     """Return what the template uses by name."""
     rows, history = drawn.rows, drawn.session.history
     effects = [row.card.effect for row in rows if row.card.effect is not None]
@@ -90,7 +86,6 @@ def _given(drawn: Page, root: str) -> dict[str, Any]:
     }
     return {
         "session": drawn.session,
-        "root": root,
         # A report tells no time; the history does.
         "date": "".join(last.date for last in history.sessions[-1:])[:16].replace("T", " "),
         "page": drawn,

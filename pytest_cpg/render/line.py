@@ -64,9 +64,7 @@ def wrapped(text: str, width: int, lead: str = "", *, breaks_words: bool = True)
 
 
 def command_lines(text: str, *, lead: str, width: int) -> list[str]:
-    r"""Return a command behind ``lead``, in as many lines as it takes.
-
-    What no shell can read is left as it is.
+    r"""Return a command behind ``lead`` in lines; what no shell can read stays as it is.
 
     >>> command_lines("pytest 'a b' --cpg-seed=1", lead="  Rerun  ", width=24)
     ["  Rerun  pytest 'a b' \\", '             --cpg-seed=1']

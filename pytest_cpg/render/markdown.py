@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_cpg.gates.card import NOW, Command
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.notation import one_line
+from pytest_cpg.machine.provenance import Provenance
 from pytest_cpg.render.formats import FORMATS
 from pytest_cpg.render.words import (
     effect_text,
@@ -23,7 +24,6 @@ from pytest_cpg.render.words import (
     verdict_of,
 )
 from pytest_cpg.report.ledger import Judgement
-from pytest_cpg.report.provenance import Provenance
 from pytest_cpg.report.session import FAILING, WORDS, Gate, Row, Session
 
 # By its first line a bot finds its own comment, and writes the next one in its place.
@@ -126,9 +126,11 @@ def _headline(session: Session, rows: Sequence[Row]) -> str:
     if failing:
         many = "gate fails" if count == 1 else f"of {count} gates fail{'s'[: bad == 1]}"
         names = session.names
-        texts = "; ".join(
-            f"{code(names[row.name])} {_became(row)}" for row in failing[:_MOST_NAMED]
-        )
+        became = [
+            (row.name, regression(row.drift) or sentence(row, is_brief=True).rstrip("."))
+            for row in failing[:_MOST_NAMED]
+        ]
+        texts = "; ".join(f"{code(names[name])} {prose(text)}" for name, text in became)
         more = f"; and {bad - _MOST_NAMED} more" * (bad > _MOST_NAMED)
         return f"{_FAILS} {bad} {many}: {texts}{more}"
     checks = session.checks
@@ -143,11 +145,6 @@ def _headline(session: Session, rows: Sequence[Row]) -> str:
     if measured := states["measured"]:
         return f"{_SIGNS['measured']} {measured} of {many} measured, not judged"
     return f"{_SIGNS['passed']} {states['passed']} of {many} passed"
-
-
-def _became(row: Row) -> str:
-    """Return what the heading says of one of the worst gates."""
-    return prose(regression(row.drift) or sentence(row, is_brief=True).rstrip("."))
 
 
 def _counts(session: Session) -> str:

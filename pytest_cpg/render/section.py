@@ -56,10 +56,10 @@ def section(judgement: Judgement, *, verbosity: int = 0, width: int = 80) -> lis
     card, drift = judgement.card, judgement.drift
     notes = [("Note", text) for text in card.texts("note")]
     texts = notes if judgement.reason is None else reasons(judgement)
-    films = [*judgement.films, *[f"none: {judgement.film_problem}"] * bool(judgement.film_problem)]
-    problem = judgement.lost_problem
-    lost = [("Lost", f"episodes were not kept: {problem}")] * bool(problem)
-    typed = _rows([*(("Film", text) for text in films), *lost], width)
+    undrawn, unkept = judgement.strip_problem, judgement.lost_problem
+    problems = [("Film", f"none: {undrawn}")] * bool(undrawn)
+    problems += [("Lost", f"episodes were not kept: {unkept}")] * bool(unkept)
+    typed = _rows(problems, width)
     for command in judgement.commands:
         lead = _lead_of(command.what.partition(" ")[0])
         first, *more = command_lines(command.text, lead=lead, width=width)

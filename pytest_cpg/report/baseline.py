@@ -24,7 +24,7 @@ from pytest_cpg.gates.kept import KeptResult, entry_for
 from pytest_cpg.gates.kind import Finding, named
 from pytest_cpg.gates.parts import Unprovable
 from pytest_cpg.machine.files import FileError, FileKind, is_special, locked, write_text
-from pytest_cpg.machine.git import GitState, git_state
+from pytest_cpg.machine.provenance import GitState, git_state
 from pytest_cpg.report.ledger import Kinds, Ledger
 from pytest_cpg.report.session import Session
 
@@ -97,11 +97,7 @@ def missing(
 
 
 def load(path: Path, kinds: Kinds) -> Baseline | None:
-    """Read a baseline file; None when there is none.
-
-    Every kind of gate that there is checks what is kept of its results. Raises FileError, naming
-    the file, what is wrong with it and the next step.
-    """
+    """Read a baseline file, None when there is none; kinds check what is kept of their results."""
     # Whoever reads a pipe waits, and whoever replaces it loses it.
     if is_special(path) and not path.is_dir():
         _FILE.refuse(path, "it is no regular file", "Name one: --cpg-baseline=.cpg/baseline.json")
@@ -118,10 +114,9 @@ def update(
 ) -> Baseline:
     """Replace a baseline file by what ``change`` makes of it, and return that.
 
-    Whoever updates it at the same time waits, so that no gate is lost; whoever reads it meanwhile
-    finds the old file or the new one. Raises FileError as `load` does, or when the file cannot be
-    written, or another process takes more than ``patience`` seconds, where milliseconds are usual.
-    It is left as it was.
+    Whoever updates it at the same time waits, so that no gate is lost. Raises FileError as `load`
+    does, or when the file cannot be written, or another process takes more than ``patience``
+    seconds, where milliseconds are usual. It is left as it was.
     """
     # A link stays one.
     target = path.resolve()

@@ -19,10 +19,10 @@ from pytest_cpg.gates.drift import Drift
 from pytest_cpg.gates.kept import FIRST_KIND
 from pytest_cpg.gates.kind import Finding, max_verdict_of
 from pytest_cpg.machine.files import FileError, FileKind, ignore_in_git, locked, write_text
+from pytest_cpg.machine.provenance import Provenance
 from pytest_cpg.report import history
 from pytest_cpg.report.history import Found, History
 from pytest_cpg.report.ledger import Entry, Judgement, Kinds, Outcome
-from pytest_cpg.report.provenance import Provenance
 from pytest_cpg.report.session import Comparison, Gate, Session, SessionEnd
 
 SCHEMA = 1
@@ -63,7 +63,6 @@ class _Comparison(TypedDict):
     max_verdict: str
     attempt: int
     drift: Drift | None
-    films: list[str]
     result: Any
     # Reports from when there was one kind of gate have none of these.
     kind: NotRequired[str]
@@ -125,10 +124,7 @@ def report(session: Session, **_: str) -> str:
 
 
 def read(path: Path, kinds: Kinds) -> Session:
-    """Return the session whose report is in a file.
-
-    Raises FileError, naming the file, what is wrong with it and the next step.
-    """
+    """Return the session whose report is in a file."""
     text = _FILE.text_in(path)
     if text is None:
         raise FileError(f"there is no report {path}. Write one: pytest --cpg-json={path}")
@@ -145,10 +141,7 @@ def read(path: Path, kinds: Kinds) -> Session:
 
 
 def session_in(values: Any, kinds: Kinds) -> Session:
-    """Return the session of a report's plain values, every result judged by its kind of gate.
-
-    Raises ValueError, naming the place of the first value that is wrong.
-    """
+    """Return the session of a report's plain values; ValueError names the place of a wrong one."""
     read = decode(_Document, values)
     ended = read["session"]
     return Session(
@@ -191,7 +184,6 @@ def _comparison(row: Comparison) -> dict[str, Any]:
         "reason": judgement.reason,
         "max_verdict": judgement.max_verdict.label,
         "drift": encode(judgement.drift),
-        "films": list(judgement.films),
         "strip": encode(judgement.strip),
         "commands": encode(judgement.commands),
         "result": encode(judgement.result),
@@ -242,7 +234,6 @@ def _read_judgement(comparison: _Comparison, kinds: Kinds, *, at: str) -> Judgem
         reason=reason,
         drift=drift,
         drift_fails=drift is not None and reason == drift.text,
-        films=tuple(comparison["films"]),
         strip=comparison.get("strip"),
         commands=tuple(comparison.get("commands", ())),
         shown=card,
@@ -280,10 +271,7 @@ def append(path: Path, session: history.Session) -> None:
 
 
 def read_history(paths: Iterable[Path], kinds: Kinds) -> tuple[History, list[str]]:
-    """Return the sessions in these files, in their order, and what was left out of each file.
-
-    A file is a history, or a report (--cpg-json), which is one session.
-    """
+    """Return the sessions in these histories or reports, and what was left out of each file."""
     sessions, faults = [], []
     for path in paths:
         try:

@@ -78,10 +78,9 @@ class History:
     sessions: tuple[Session, ...] = ()
 
     def points(self, name: str) -> tuple[Point, ...]:
-        """Return a comparison over all commits that followed the same numbers as the last session.
+        """Return a comparison of the last session over all commits that followed the same numbers.
 
         Of a commit its last session is the point; a tree with changes on top is the present alone.
-        Empty where the last session did not make that comparison.
         """
         if not self.sessions or name not in self.sessions[-1].comparisons:
             return ()
@@ -110,10 +109,10 @@ class History:
         )
 
     def heights(self, name: str, *, count: int = _MOST_HEIGHTS) -> tuple[float, ...]:
-        """Return a comparison's first trend in its last sessions, as heights in [0, 1].
+        """Return a comparison's first trend in at least two sessions, as heights in [0, 1].
 
         Sessions of another design are left out. A trend without an axis goes from its lowest value
-        to its highest one. Empty where it was followed in fewer than two sessions.
+        to its highest one.
         """
         trends = [
             point.found.trends[0]

@@ -24,23 +24,18 @@ CANNOT_FAIL = "its max_verdict accepts every verdict, so that it cannot fail"
 EMPTY_SET = "got empty parameter set"
 """As pytest words it."""
 
-
 Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped", "xfailed"]
-
-
 # By their markers.
 Kinds: TypeAlias = Mapping[str, "GateKind[Any, Any]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One comparison of a gate and what it means for the test.
+    """One comparison of a gate, and by its ``reason`` why the test fails, if it does.
 
-    Of the ``kind`` only its marker is written. ``reason`` says why the test fails, None when the
-    result is accepted; ``drift_fails`` whether it fails for a worse result than the accepted one.
-    ``drift`` is None when nothing was compared. ``commands`` are to be typed where the test fails,
-    most useful first. ``lost_problem`` says why lost episodes could not be written. ``shown``
-    is the card, once it was asked for: a kind may have another answer the next time, or none.
+    Of the ``kind`` only its marker is written. ``drift_fails`` says whether it fails for a worse
+    result than the accepted one. The problems are why lost episodes could not be drawn or written.
+    ``shown`` is the card, once it was asked for: a kind may answer otherwise the next time.
     """
 
     kind: Any = field(default=None, metadata=UNWRITTEN)
@@ -50,9 +45,8 @@ class Judgement:
     reason: str | None = None
     drift: Drift | None = None
     drift_fails: bool = False
-    films: tuple[str, ...] = ()
-    film_problem: str | None = None
     strip: Strip | None = None
+    strip_problem: str | None = None
     commands: tuple[Command, ...] = ()
     lost_problem: str = field(default="", metadata=UNWRITTEN)
     shown: Card | None = field(default=None, metadata=UNWRITTEN)
@@ -109,9 +103,8 @@ def _loaded(values: Any, marker: str, kinds: Kinds) -> Judgement:
 class Entry:
     """What became of one gate: its comparisons, and as text what it measured without judging it.
 
-    ``resumed`` was taken from an interrupted session. A gate ``is_refused`` whose test failed by
-    what it measured, whatever became of that, and ``is_quarantined`` if it failed as expected, was
-    run, and fails the day that it passes. ``attempt`` counts runs of the test, this one included.
+    A gate ``is_refused`` whose test failed by what it measured, whatever became of that, and
+    ``is_quarantined`` if it failed as expected, was run, and fails the day that it passes.
     """
 
     outcome: Outcome

@@ -73,10 +73,7 @@ class LostEpisodes:
         return {**{name: values[name] for name in names & values.keys()}, "values": of_kind}
 
     def chosen(self, episodes: tuple[int, ...] | None) -> tuple[int, ...]:
-        """Return these of the lost episodes; all of them for None.
-
-        Raises FileError when one of them was not lost, with those that were.
-        """
+        """Return these of the lost episodes, all for None; FileError for one that was not lost."""
         for episode in episodes or ():
             if episode not in self.episodes:
                 raise FileError(
@@ -98,10 +95,7 @@ def file_name(gate: str) -> str:
 
 
 def write(lost: LostEpisodes, folder: Path) -> Path:
-    """Write the file of a comparison into a folder, which is made, and return its path.
-
-    Raises FileError, naming the path and what the system says.
-    """
+    """Write the file of a comparison into a folder, which is made, and return its path."""
     values = {"schema": SCHEMA, **encode(lost)}
     lines = (
         f"  {json.dumps(name)}: {json.dumps(values[name], sort_keys=True)}"
@@ -113,10 +107,7 @@ def write(lost: LostEpisodes, folder: Path) -> Path:
 
 
 def read(path: Path, kinds: Kinds) -> LostEpisodes:
-    """Return the lost episodes in a file, at least one; their kind checks its values.
-
-    Raises FileError, naming the file, what is wrong with it and the next step.
-    """
+    """Return the lost episodes in a file, at least one, of which their kind checks the values."""
     text = _FILE.text_in(path)
     if text is None:
         able = " or ".join(marker for marker, kind in kinds.items() if has(kind, Replays))
@@ -149,7 +140,6 @@ def parse_target(target: str) -> tuple[Path, tuple[int, ...] | None]:
     """Split ``FILE``, ``FILE::7`` or ``FILE::7,9`` into a path and episodes; None for all.
 
     Only whole numbers behind the last ``::`` are episodes, so that a path may hold any character.
-    Raises FileError when something else stands behind the name of a file that there is.
 
     >>> parse_target("lost.json::9,7")[1]
     (7, 9)

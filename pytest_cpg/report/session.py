@@ -14,9 +14,9 @@ from pytest_cpg.gates.card import Card, Severity, comparison_name
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import Compared, Finding
 from pytest_cpg.gates.notation import fitted_names
+from pytest_cpg.machine.provenance import UNKNOWN, Provenance
 from pytest_cpg.report.history import NO_HISTORY, History
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger
-from pytest_cpg.report.provenance import UNKNOWN, Provenance
 
 # Every way in which a gate can end, as it is written everywhere, from worst to best.
 WORDS: Mapping[str, str] = {
@@ -43,11 +43,7 @@ _ERROR = re.compile(r"^E +([\w.]+(?:: .*)?)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnd:
-    """How a session ended, besides what its gates found.
-
-    ``uncollected`` says in one line what went wrong, by the id of the file or test that was not
-    collected; ``seconds`` are None where nobody measured them.
-    """
+    """How a session ended; ``uncollected`` says in a line what went wrong, by file or test."""
 
     exit_code: int = 0
     failed_tests: int = 0
@@ -74,10 +70,9 @@ class SessionEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What a table says of a gate in one row: a comparison, or that it made none.
+    """What a table says of a gate in one row: its ``number``-th comparison, or that it made none.
 
-    ``gate`` is the gate's id and ``name`` the comparison's own, the ``number``-th of its gate from
-    1. ``state`` is one of `WORDS`: its test may have failed for another comparison.
+    ``state`` is one of `WORDS`: its test may have failed for another comparison.
     """
 
     gate: str
@@ -149,10 +144,7 @@ class Comparison(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One gate, and how it ended: ``outcome`` is its test's, or "missing"; ``state`` of `WORDS`.
-
-    Its ``place`` is in the session, from 1.
-    """
+    """One gate, and how it ended: ``outcome`` is its test's, or "missing"; ``state`` of `WORDS`."""
 
     id: str
     place: int

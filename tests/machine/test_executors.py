@@ -7,9 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.machine import executors
-from pytest_cpg.machine.executors import Call, run_all
-from pytest_cpg.machine.workers import Crew, Workload
+from pytest_cpg.machine.workers import Call, Crew, Workload, run_all, workers_of
 
 CANCELLED = object()
 
@@ -84,9 +82,9 @@ def test_a_closed_executor_is_named():
 
 
 def test_an_unknown_number_of_workers_is_taken_for_two():
-    assert executors.workers_of(object()) == 2
+    assert workers_of(object()) == 2
     with ThreadPoolExecutor(3) as pool:
-        assert executors.workers_of(pool) == executors.sharers_of(pool) == 3
+        assert workers_of(pool) == 3
 
 
 @pytest.mark.parametrize(("answer", "did"), [(None, "gave None for"), (CANCELLED, "cancelled")])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cpg.machine.git import GitState, git_state
+from pytest_cpg.machine.provenance import GitState, git_state
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

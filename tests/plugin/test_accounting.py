@@ -343,7 +343,6 @@ def test_a_cost_that_is_remembered_wrongly_is_not_known(repository):
         ("plan", "json"),
         ("plan", "md"),
         ("plan", "html"),
-        ("plan", "render"),
         ("replay", "quick"),
         ("replay", "resume"),
         ("replay", "seed"),

@@ -444,19 +444,6 @@ def test_it_is_one_of_holms_family(custom):
 
 
 @pytest.mark.parametrize(
-    ("option", "why"),
-    [
-        ("--cpg-render", "has no episodes to film"),
-    ],
-)
-def test_an_option_that_it_does_not_support_is_refused_by_name(custom, option, why):
-    result = custom(option)
-    result.assert_outcomes(errors=1)
-    assert f"{option}: a gate marked one_step_error {why}. Leave such gates out:" in flat(result)
-    result.stdout.fnmatch_lines(["*-m 'not one_step_error'*"])
-
-
-@pytest.mark.parametrize(
     ("was", "becomes", "said"),
     [
         (

@@ -171,10 +171,3 @@ def test_the_true_dynamics_of_no_task_are_refused(logged):
 
 def test_a_gate_without_a_task_is_forecast(logged):
     logged("--cpg-plan").stdout.fnmatch_lines([" gate * rows * task", " test_logged * 5 * None"])
-
-
-def test_films_need_a_task(logged):
-    pytest.importorskip("PIL")
-    result = logged("--cpg-render", "--cpg-model=adding")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["--cpg-render: a gate marked logged has no task to run episodes*"])

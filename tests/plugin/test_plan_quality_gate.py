@@ -6,6 +6,9 @@ import re
 import pytest
 from sessions import flat
 
+from pytest_cpg.gates import GATES
+from pytest_cpg.plugin.session import _check_supports
+
 CONFTEST = """
 import pytest
 import faulty_models as puck
@@ -225,10 +228,11 @@ def test_smoke_test_and_the_check_of_the_truth_judge_no_model(pucks):
     assert "A/A" in result.stdout.str()
 
 
-def test_an_option_without_meaning_here_is_refused_by_name(pucks):
-    result = pucks("--cpg-render")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*--cpg-render: a gate marked cpg_plan_quality has no *"])
+def test_an_option_without_meaning_here_is_refused_by_name():
+    with pytest.raises(pytest.fail.Exception) as refused:
+        _check_supports(GATES["cpg_plan_quality"], "replay")
+    said = "--cpg-replay: a gate marked cpg_plan_quality has no episodes to run again. Leave such"
+    assert said in " ".join(str(refused.value).split())
 
 
 def test_after_ctrl_c_nothing_is_promised_that_it_does_not_keep(pucks):

@@ -66,9 +66,9 @@ def test_a_session_is_read(name, reader, file_regression):
     file_regression.check(f"{shown}\n", basename=f"{name}-{reader}")
 
 
-def report(session, *, root, page):
+def report(session, *, page):
     """Return what a form of report that somebody added says of a session."""
-    return f"{len(session.gates)} gates, {root}{page}"
+    return f"{len(session.gates)} gates, {page}"
 
 
 def test_a_form_of_report_is_a_file_and_a_row(tmp_path, monkeypatch):
@@ -76,8 +76,8 @@ def test_a_form_of_report_is_a_file_and_a_row(tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "count", form)
     path = tmp_path / "out" / "a.count"
     paths = {"count": path, "md": tmp_path, "html": None}
-    said = write_reports(recorded("green"), paths, folder=tmp_path, root=tmp_path, page="there")
-    assert path.read_text() == "2 gates, ../there"
+    said = write_reports(recorded("green"), paths, folder=tmp_path, page="there")
+    assert path.read_text() == "2 gates, there"
     assert [(one.fails, one.text.partition(" ")[0]) for one in said] == [
         *((True, "cannot"), (False, "written:")),
     ]

@@ -22,8 +22,8 @@ from pytest_cpg.gates.notation import visible
 # By name: the module, and what it does in one line.
 _COMMANDS = {
     "show": ("reports", "print a report as the terminal did"),
-    "compare": ("changes", "say what became of each gate between two reports"),
-    "history": ("changes", "show the trend of each gate over the sessions of a project"),
+    "compare": ("reports", "say what became of each gate between two reports"),
+    "history": ("reports", "show the trend of each gate over the sessions of a project"),
     "html": ("reports", "write the page of a report"),
     "accept": ("reports", "put the results of a report into the baseline"),
     "init": ("project", "write a gate, a model, a workflow and settings that run at once"),

@@ -69,17 +69,11 @@ def project_here() -> Project:
 
     Raises FileError for settings that cannot be read.
     """
-    here = Path.cwd()
-    above = (here, *here.parents)
-    for folder in above:
-        project = _project_in(folder)
-        if project.settings_file:
-            return project
-    for name in (_PROJECT, "setup.py"):
-        for folder in above:
-            if (folder / name).is_file():
-                return Project(root=folder)
-    return Project(root=here)
+    above = (Path.cwd(), *Path.cwd().parents)
+    projects = (project for project in map(_project_in, above) if project.settings_file)
+    marks = (folder / name for name in (_PROJECT, "setup.py") for folder in above)
+    roots = (mark.parent for mark in marks if mark.is_file())
+    return next(projects, None) or Project(root=next(roots, above[0]))
 
 
 def _project_in(folder: Path) -> Project:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.report import provenance
-from pytest_cpg.report.provenance import collect
+from pytest_cpg.machine import provenance
+from pytest_cpg.machine.provenance import collect
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -95,7 +95,7 @@ def test_two_runs_in_one_place_are_the_same(folder):
 
 def test_nothing_is_imported_to_learn_its_version(folder):
     program = (
-        "import sys; from pathlib import Path; from pytest_cpg.report.provenance import collect; "
+        "import sys; from pathlib import Path; from pytest_cpg.machine.provenance import collect; "
         "assert collect(Path(sys.argv[1])).packages; "
         "print({'torch', 'mujoco', 'dm_control', 'pytest'} & set(sys.modules))"
     )
