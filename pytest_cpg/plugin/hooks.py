@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_cpg.gates import BASELINE, HISTORY, PREFIX
-from pytest_cpg.plugin.exits import is_refused, is_success, left_by, refuse_success
+from pytest_cpg.machine.exits import is_refused, is_success, left_by, refuse_success
 from pytest_cpg.plugin.kinds import EXTENSION_POINTS, KINDS, Collected, GateKinds, had_gates
 
 if TYPE_CHECKING:
@@ -267,9 +267,7 @@ class SessionHooks:
                 self._put_exits_back(0)
                 self._put_exits_back = None
         elif self._put_exits_back is None:
-            self._put_exits_back = refuse_success(
-                lambda: self._may_hide_gates, lambda: self._has_begun, self._show
-            )
+            self._put_exits_back = refuse_success(lambda: self._may_hide_gates, self._show)
 
     def _end(self) -> None:
         """Have the last word on the exit code, which other hooks may have changed."""

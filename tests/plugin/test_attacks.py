@@ -600,27 +600,15 @@ HIDES = "would have ended the session as passed, before its gates were accounted
 
 
 def test_a_model_or_a_test_that_ends_the_process_as_passed_fails_its_test(attacked):
-    lines = {
-        "import posix; posix._exit(0)": "os._exit(0)",
-        "os.execlp('true', 'true')": "os.execv",
-        "os.execle('/bin/true', 'true', {})": "os.execve",
-    }
-    tests = [
-        COMPARES.format(line).replace("test_bad", f"test_{number}")
-        for number, line in enumerate(lines)
-    ]
-    units = (
-        "\n\ndef test_exit():\n    os._exit(0)\n\n\ndef test_exec():\n    os.execlp('true', '')\n"
-    )
-    result = attacked(ENDS + "".join(tests) + units, is_apart=True)
-    result.assert_outcomes(failed=5)
+    tests = COMPARES.format("import posix; posix._exit(0)")
+    unit = "\n\ndef test_exit():\n    os._exit(0)\n"
+    result = attacked(ENDS + tests + unit, is_apart=True)
+    result.assert_outcomes(failed=2)
     said = flat(result)
-    for call in lines.values():
-        assert f"SystemExit: {call} {HIDES}" in said
+    assert said.count(f"SystemExit: os._exit(0) {HIDES}") >= 2
     assert f"> os._exit(0) E SystemExit: os._exit(0) {HIDES}" in re.sub(
         r" test_gates.*?: ", "", said
     )
-    assert "> os.execlp('true', '')" in said
 
 
 AT_EXIT = "import atexit; atexit.register(lambda: {}._exit(0))"
@@ -664,10 +652,10 @@ CACHED = {".pytest_cache/v/cpg/costs.1": '{"test_bad": {}}'}
         ),
         (
             "",
-            {"first/conftest.py": "import os\nos.execlp('true', 'true')\n", "first/test_a.py": ""},
+            {"first/conftest.py": "import os\nos._exit(0)\n", "first/test_a.py": ""},
             ("--cpg-require=all",),
             2,
-            (f"os.execv {HIDES}", "first/conftest.py:2"),
+            (f"os._exit(0) {HIDES}", "first/conftest.py:2"),
         ),
         (ENDS_HERE, {}, ("--cpg-require=all",), 4, (f"os._exit(0) {HIDES}", "conftest.py:")),
         (ENDS_HERE, CACHED, (), 4, (f"os._exit(0) {HIDES}", "conftest.py:")),

@@ -10,17 +10,17 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates import BASELINE, GATES, HISTORY, PREFIX
 from pytest_cpg.gates.answer import fault_of
+from pytest_cpg.machine.exits import refuse_success
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.report.ledger import Kinds
 
@@ -128,7 +128,8 @@ def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what plugins contribute by one of our hooks. CpgError names one that cannot."""
     contributed: dict[str, Any] = {}
     if arguments.plugins:
-        _refuse_success()
+        # For good: libraries also end the process at exit.
+        refuse_success(lambda: True, sys.stderr.write)
     for name in arguments.plugins:
         try:
             contributed |= getattr(_loaded(name), hook, dict)() or {}
@@ -136,21 +137,6 @@ def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
         except (Exception, SystemExit) as error:
             raise fault_of(f"-p {name}", error) from error
     return contributed
-
-
-@cache
-def _refuse_success() -> None:
-    """Have ``os._exit(0)`` raise in this process for good: libraries also call it at exit."""
-    end, process = os._exit, os.getpid()
-
-    def exit_unless_success(status: int) -> NoReturn:
-        if status & 0xFF or os.getpid() != process:
-            end(status)
-        raise SystemExit("os._exit(0) would have ended the command as if all were well")
-
-    # `os` has it from the module of the system.
-    for module in (os, sys.modules[os.name]):
-        vars(module)["_exit"] = exit_unless_success
 
 
 def _loaded(name: str) -> ModuleType:
