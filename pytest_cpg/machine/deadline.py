@@ -24,14 +24,9 @@ _GIVEN_UP = (
 
 
 class Deadline:
-    """Breaks off a comparison when its time has run out.
+    """Breaks off a comparison after so many seconds from now on, infinite for no limit.
 
-    Parameters
-    ----------
-    seconds : float
-        From now on; infinite for no limit, not above 0 when there is none left.
-    give_up : callable
-        Ends the process in another thread, and says why, where a model cannot be interrupted.
+    ``give_up`` ends the process, and says why, where nothing interrupts a model.
     """
 
     def __init__(self, seconds: float, reason: str, give_up: Callable[[str], None]) -> None:
@@ -45,11 +40,9 @@ class Deadline:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Interrupt also a model that does not answer.
+        """Interrupt also a model that does not answer, from the main thread where there are alarms.
 
-        In the main thread and where the operating system has alarms, unless somebody else has set
-        one. Where that is of no avail, the process ends: unless the model keeps all threads of
-        Python waiting.
+        Where that is of no avail, the process ends, unless the model keeps all threads waiting.
         """
         self.check()
         if math.isinf(self._seconds) or not _is_alarm_free():

@@ -38,11 +38,8 @@ _MOST_BYTES = 75
 class WorkerPool(Executor):
     """Processes of this machine, started with the first call and replaced when they die.
 
-    Parameters
-    ----------
-    workers : int
-        How many, at least 1. No state of this process is theirs: on Linux they are forked from one
-        that has loaded what they need, and elsewhere, or where it has no room to listen, spawned.
+    No state of this process is theirs: on Linux they are forked from one that has loaded what they
+    need, and elsewhere, or where it has no room to listen, spawned.
     """
 
     def __init__(self, workers: int) -> None:

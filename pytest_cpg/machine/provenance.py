@@ -36,15 +36,9 @@ class GitState(NamedTuple):
 
 
 def git_state(root: Path, *, besides: Path, patience: float = 20.0) -> GitState:
-    """Return the commit of the working tree around a folder, and what differs from it.
+    """Return the commit of the working tree around a folder, and which other files differ from it.
 
-    Files that git does not track do not count: logs and weights lie about in every repository,
-    most of them on purpose.
-
-    Parameters
-    ----------
-    besides : Path
-        A file that may differ: the baseline itself.
+    Files that git does not track do not count: logs and weights lie about in every repository.
     """
     git = shutil.which("git")
     if git is None:

@@ -288,10 +288,7 @@ class Crew:
     def run(
         self, blocks: Iterable[object], *, tick: Callable[[int], None]
     ) -> Iterator[tuple[int, Any]]:
-        """Run blocks, each told from others by its text, as `run_all` makes calls.
-
-        Raises ComponentError, too, when a future gives anything but what its call returned.
-        """
+        """Run blocks, each told from others by its text, as `run_all` makes calls."""
         calls = [Call(str(block), partial(self._submit, block)) for block in blocks]
         for place, answer in run_all(self._executor, calls, tick=tick):
             if not isinstance(answer, Answer):
@@ -328,10 +325,7 @@ def _sent_to(executor: Executor) -> set[str]:
 def run_block(
     keys: tuple[str, ...], parcels: tuple[Parcel, ...], sender: Sender, block: Any
 ) -> Answer | None:
-    """Run a block in a worker; None if it needs more of what ``keys`` stand for.
-
-    Raises what the work does, in a form that survives being sent.
-    """
+    """Run a block in a worker; None if it needs more of what ``keys`` stand for."""
     try:
         # One at a time: dask has several threads in a process, and torch one state for all.
         with _LOCK, _warned_by(sender.filters):

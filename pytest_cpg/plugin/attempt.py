@@ -115,11 +115,7 @@ def begin_attempt(item: pytest.Item, *, allow_reruns: bool) -> None:
 def attempted(
     item: pytest.Item, attempt: Attempt, late: dict[str, None], *, may_leave: bool
 ) -> Iterator[None]:
-    """Follow a measurement of a test, of the attempt in which the test got what measures.
-
-    ``late`` is told of a test that has ended, as that error may be caught; a replay may leave its
-    test by a skip.
-    """
+    """Follow a measurement of a test; ``late`` notes one that has ended and may hide the error."""
     if _is_past(item, attempt):
         late[gate_id(item)] = None
         _fail_late(item)

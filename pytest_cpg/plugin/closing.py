@@ -76,10 +76,7 @@ class Closing(NamedTuple):
     ledger: Ledger
 
     def close(self, session: pytest.Session, *, writes: bool, failed: Set[str]) -> None:
-        """Fail a session in which an expected gate did not report, or the gates fail together.
-
-        Of the tests that ``failed`` none is a gate.
-        """
+        """Fail a session for what its gates come to; those that ``failed`` are other tests."""
         ledger, collected, config = self.ledger, self.scope.collected, self.scope.config
         # Before a baseline is written, which is a change to the tree.
         provenance = collect(config.rootpath) if writes else None
@@ -170,10 +167,7 @@ def hold_status(ledger: Ledger, session: pytest.Session) -> None:
 
 
 def _add_to_history(config: pytest.Config, settings: Settings, ledger: Ledger) -> None:
-    """Give the ledger what earlier sessions found, this one last, and write it down.
-
-    What goes wrong is said, and fails no gate. An empty --cpg-history turns all of it off.
-    """
+    """Give the ledger what sessions found, this one last, and write it; no gate fails for it."""
     pattern = path_of(config, settings, "history")
     if pattern is None:
         return

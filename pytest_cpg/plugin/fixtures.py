@@ -128,10 +128,7 @@ def executor(request: pytest.FixtureRequest) -> Any:
 
 
 def untried(request: pytest.FixtureRequest, kind: str, example: str) -> NoReturn:
-    """Skip a test of the whole conformance suite; fail one that was asked for by itself.
-
-    Only with the whole suite comes the test that something of it is tried.
-    """
+    """Skip a test of the whole conformance suite, which counts what was tried; fail others."""
     reason = (
         f"no {kind} to try: write a fixture conformance_{kind} into conftest.py that returns "
         f"{example}"

@@ -56,10 +56,7 @@ def width_of(config: pytest.Config) -> int:
 
 
 def lead_to(config: pytest.Config, nodeid: str) -> str:
-    """Return what has to be typed for pytest to find the project of a test from here, if anything.
-
-    From outside of it, a path that lies in it.
-    """
+    """Return what leads pytest from here to the project of a test: from outside, a path within."""
     here = config.invocation_params.dir
     if config.rootpath in (here, *here.parents):
         return ""

@@ -50,10 +50,7 @@ _TWICE = (
 
 
 def check_unknown(node: pytest.Item, unknown: Iterable[tuple[pytest.Mark, list[str]]]) -> None:
-    """Fail a test whose marker nobody knows, where a kind of a near name would take what it says.
-
-    It has to say all that such a gate is told, something of it, and nothing else.
-    """
+    """Fail a test whose marker nobody knows, and a kind of a near name would take what it says."""
     from pytest_cpg.gates.arguments import COMMON, REQUIRED
 
     table = node.config.stash[KINDS].table
@@ -124,10 +121,7 @@ def say_once(
     report: pytest.TestReport | pytest.CollectReport,
     caught: pytest.ExceptionInfo[BaseException] | None,
 ) -> bool:
-    """Sum a message of ours up in the line that pytest shows of a failure beside all of it.
-
-    In CI and under -vv pytest repeats a whole message there. Say whether it was one of ours.
-    """
+    """Sum a message of ours up for pytest's short lines, and say whether it was one of ours."""
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     if crash is None or caught is None or getattr(caught.value, "pytrace", True):
         return False

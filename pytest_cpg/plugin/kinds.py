@@ -39,9 +39,8 @@ EXTENSION_POINTS = {
 class Collected:
     """What a session has collected, before it is known whether it has gates.
 
-    It begins by the monotonic clock. ``uncollected`` has "failed" and "skipped" where a file was
-    not collected for that, ``errors`` what went wrong by node id, and ``refused`` what is wrong
-    with the markers of the file that is being collected.
+    ``uncollected`` has "failed" and "skipped" where a file was not collected for that, ``errors``
+    what went wrong, ``refused`` what is wrong with markers of the file at hand.
     """
 
     def __init__(self) -> None:

@@ -52,10 +52,7 @@ def lost_folder(root: Path) -> Path:
 
 
 def with_lost(item: pytest.Item, gate: Gate, judgement: Judgement, number: int) -> Judgement:
-    """Write the file of a comparison's lost episodes, and return it with what replays them first.
-
-    Where they cannot be written, it says why, and no gate fails for that.
-    """
+    """Write a comparison's lost episodes; return it with what replays them, or with the problem."""
     if not gate.can_replay:
         return judgement
     try:
@@ -128,10 +125,7 @@ def _write_lost(item: pytest.Item, kind: Any, lost: Lost, comparison: int) -> tu
 def strip_lost(
     config: pytest.Config, gate: Gate, result: Any, *, model: Any, run: Run
 ) -> tuple[Strip | None, str | None]:
-    """Draw the most telling lost episode of a result; return it, and what else went wrong.
-
-    It fails no gate. There is none where nothing can be drawn, or where the page has enough.
-    """
+    """Draw the most telling lost episode of a result, if there is any; no gate fails for it."""
     kind: Any = gate.kind
     lost = ask(kind, "lost", result)
     if not lost.episodes or config.stash.get(_STRIPS, 0) >= _MOST_STRIPS:

@@ -70,10 +70,7 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
 
 
 def _check_clashes(config: pytest.Config, settings: Settings) -> None:
-    """Refuse what leaves another option no meaning, and what has none alone.
-
-    What is set for more than this run, in addopts or the environment, may be overruled.
-    """
+    """Refuse what leaves another option no meaning; what addopts and such say may be overruled."""
     typed = {name for name, value in settings.typed.items() if value not in ("", "0")}
     asked = settings.switches | typed
     flags = {str(word).partition("=")[0] for word in config.invocation_params.args}

@@ -67,13 +67,7 @@ _NEEDS: Mapping[str, tuple[type, str]] = {
 
 
 class GateSession:
-    """The gates of one pytest session.
-
-    Attributes
-    ----------
-    ledger : Ledger
-        What they reported.
-    """
+    """The gates of one pytest session, and in its ``ledger`` what they reported."""
 
     def __init__(self, scope: SessionScope, outputs: SessionOutputs) -> None:
         self._config, self._settings, self._replay = scope.config, scope.settings, scope.replay

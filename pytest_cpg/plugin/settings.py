@@ -62,10 +62,7 @@ class Settings:
 
 
 def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Settings:
-    """Read command line, environment and ini file.
-
-    Raises pytest.UsageError, naming the place, the value and what is needed.
-    """
+    """Read command line, environment and ini file, or raise pytest.UsageError for a wrong value."""
     check_names(os.environ, PREFIX, options, "in the environment")
     typed, project = {}, {}
     for option in options.values():

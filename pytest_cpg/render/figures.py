@@ -1,8 +1,7 @@
 """Figures: their data as the coordinates and paths of inline SVG.
 
-Drawn by hand: a charting library that draws without script and network would be larger than the
-page, and those that are small need a script to show anything. Everything is in the units of a
-figure's own view box. All marks of a kind are one path, as a page of 200 gates must stay small.
+Drawn by hand: charting libraries need a network, a script or more room than a page of 200 gates,
+where all marks of a kind are one path. Units are those of a figure's own view box.
 """
 
 from __future__ import annotations
@@ -309,20 +308,13 @@ def course_plot(course: Course) -> Plot:
 SPARK_WIDTH, SPARK_HEIGHT = 104, 36
 
 
-class Spark(NamedTuple):
-    """A course without axes: its paths, and what is said of it."""
-
-    marks: tuple[tuple[str, str], ...]
-    said: str
-
-
-def spark(course: Course) -> Spark:
-    """Draw a number over several sessions as small as a word."""
+def spark(course: Course) -> list[tuple[str, str]]:
+    """Draw a number over several sessions as small as a word: styles and paths, without axes."""
     area = _course_area(course.trends, SPARK_WIDTH - 14, SPARK_HEIGHT - 10)
     points = [(x - LEFT + 5, y - TOP + 5) for x, y in _course_points(course, area)]
     # A word has no room for a stop at each session.
     drawn = [mark for mark in _course_marks(course, points) if mark[0] not in ("stops", "hollow")]
-    return Spark((*drawn, ("last", _stops(points[-1:]))), course.said)
+    return [*drawn, ("last", _stops(points[-1:]))]
 
 
 def _course_area(trends: Sequence[Trend], width: int, height: int) -> _Area:

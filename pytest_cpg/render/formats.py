@@ -61,10 +61,7 @@ FORMATS: Mapping[str, Format] = {
 def write_reports(
     session: Session, paths: Mapping[str, Path | None], *, folder: Path, page: str = ""
 ) -> list[Finding]:
-    """Write the forms of report that have a path, and say where each is, from ``folder``.
-
-    What cannot be written fails the session, and costs neither the others nor the summary.
-    """
+    """Write the forms of report that have a path; one that fails does not cost the others."""
     # They load numpy.
     from pytest_cpg.gates.kind import Finding
     from pytest_cpg.machine.files import FileError, write_text

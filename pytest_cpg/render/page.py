@@ -10,7 +10,7 @@ from pytest_cpg.gates.card import Command, Figure, Reel, Severity, Strip
 from pytest_cpg.gates.drift import Drift, Label, revision
 from pytest_cpg.gates.notation import duration, ranges
 from pytest_cpg.render.axis import Axis, Bar, bar, effect_axis
-from pytest_cpg.render.figures import Course, Plot, Spark, draw, spark
+from pytest_cpg.render.figures import Course, Plot, draw, spark
 from pytest_cpg.render.words import reasons
 from pytest_cpg.report.history import Point
 from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Session
@@ -59,7 +59,7 @@ class Followed(NamedTuple):
 
     points: tuple[Point, ...]
     course: Course
-    spark: Spark
+    spark: list[tuple[str, str]]
 
 
 class MatrixRow(NamedTuple):

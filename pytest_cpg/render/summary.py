@@ -34,10 +34,7 @@ _DRIFTS = ("regressed", "improved", "unresolved", "unchanged", "incomparable", "
 
 
 def title(session: Session, *, verbosity: int = 0, seconds: float | None = None) -> str:
-    """Return the heading of the summary; in quiet sessions it says what they were compared with.
-
-    It says how long the session took where that is given: pytest itself tells it in its last line.
-    """
+    """Return the heading of the summary; a quiet one says what it was compared with."""
     gates, states, counts = session.gates, session.states, session.counts
     if len(counts) == 1:
         counts = [counts[0].partition(" ")[2]]

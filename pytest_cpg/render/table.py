@@ -68,10 +68,7 @@ class _Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A row of the summary: its numbers, or the text in their place, and what became of it.
-
-    ``heights`` in [0, 1] are of the number that is followed; ``notes`` stand below the row.
-    """
+    """A row of the summary: its numbers, or the text in their place, and what became of it."""
 
     row: Row
     group: _Group

@@ -17,10 +17,7 @@ _MOST_HEIGHTS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one comparison found: its ruling's label and severity, and numbers that are followed.
-
-    Numbers of two sessions may be compared if these share a ``design``.
-    """
+    """What one comparison found; numbers of two may be compared if these share a ``design``."""
 
     label: str
     severity: str

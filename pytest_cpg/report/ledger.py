@@ -73,11 +73,7 @@ def dump(judgements: Sequence[Judgement]) -> str:
 
 
 def load(text: str, kinds: Kinds) -> tuple[Judgement, ...]:
-    """Rebuild judgements from `dump`, each of which has a card here as well.
-
-    Raises KindError when a kind is not known in this process, or keeps in itself what only another
-    has.
-    """
+    """Rebuild judgements from `dump`; KindError for a kind that is not known in this process."""
     return tuple(_loaded(values, values.pop("kind"), kinds) for values in loads(text))
 
 

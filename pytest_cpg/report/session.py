@@ -1,7 +1,4 @@
-"""Session: what the gates of a session found, as every reader gets it.
-
-It is made from the ledger of a session that has just ended, or from its report.
-"""
+"""Session: what the gates of a session found, as every reader gets it."""
 
 from __future__ import annotations
 

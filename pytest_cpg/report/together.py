@@ -47,10 +47,9 @@ _DROPPED = "collected, and dropped by a plugin or a conftest.py without saying s
 def together(
     ledger: Ledger, *, is_corrected: bool, family_size: int, is_cut: bool = False
 ) -> list[Finding]:
-    """Return what all gates together say.
+    """Return what all gates together say: ``family_size`` of them, 0 where that is not known.
 
-    The family has ``family_size`` gates, run or not; 0 when it is not known. ``is_cut`` says that
-    pytest left out files because of what happened before.
+    ``is_cut`` says that pytest left out files because of what happened before.
     """
     # An A/A check is no chance of a false alarm, and its model no checkpoint.
     measured = [row for row in Session.of(ledger).comparisons if not row.judgement.ruling.check]

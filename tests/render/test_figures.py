@@ -243,12 +243,12 @@ def test_a_course_runs_upwards_with_its_number_and_names_its_ends():
 
 
 def test_a_spark_has_the_shape_of_the_course_without_axes():
-    small = spark(course(0.1, 0.9, 0.5))
-    marks = dict(small.marks)
+    followed = course(0.1, 0.9, 0.5)
+    marks = dict(spark(followed))
     heights = [float(y) for y in re.findall(r" ([\d.]+)", marks["learned"])]
     assert heights[1] < heights[2] < heights[0]
     assert {"hollow", "ring"}.isdisjoint(marks)
-    assert small.said == "rate in 3 sessions: , , "
+    assert followed.said == "rate in 3 sessions: , , "
 
 
 @given(st.sets(st.integers(0, 200)))

@@ -40,10 +40,7 @@ _NEEDED = ("dm_control", "torch", "jinja2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project, as pytest finds it: its root directory, and the file with its settings, if any.
-
-    Paths in settings are relative to the root.
-    """
+    """A project, as pytest finds it; paths in its settings are relative to its root."""
 
     root: Path
     settings_file: str = ""
@@ -65,10 +62,7 @@ class Project:
 
 
 def project_here() -> Project:
-    """Return the project that pytest finds when it is started here without arguments.
-
-    Raises FileError for settings that cannot be read.
-    """
+    """Return the project that pytest finds when it is started here without arguments."""
     above = (Path.cwd(), *Path.cwd().parents)
     projects = (project for project in map(_project_in, above) if project.settings_file)
     marks = (folder / name for name in (_PROJECT, "setup.py") for folder in above)
