@@ -27,7 +27,7 @@ from pytest_cpg.plugin.measuring import ItemMeasuring, SessionRuns
 from pytest_cpg.plugin.outputs import SessionOutputs
 from pytest_cpg.plugin.scope import SessionScope
 from pytest_cpg.plugin.settings import Settings
-from pytest_cpg.plugin.terminal import is_ascii, write_lines
+from pytest_cpg.plugin.terminal import write_lines
 from pytest_cpg.render import summary
 from pytest_cpg.render.line import forecast_table
 from pytest_cpg.report.ledger import EMPTY_SET, Entry, Kinds, Ledger, Outcome, labels_in, load
@@ -220,9 +220,7 @@ class GateSession:
         session = Session.of(self.ledger)
         width = self._config.get_terminal_writer().fullwidth
         verbosity = self._config.get_verbosity()
-        lines = summary.summary_lines(
-            session, width=width, verbosity=verbosity, is_ascii=is_ascii()
-        )
+        lines = summary.summary_lines(session, width=width, verbosity=verbosity)
         if not (lines or session.gates):
             return
         title = summary.title(session, verbosity=verbosity)

@@ -11,21 +11,16 @@ from typing import Any
 import pytest
 
 from pytest_cpg.gates.notation import for_log, one_line
-from pytest_cpg.render.line import Line, has_blocks, in_ascii
+from pytest_cpg.render.line import Line, shown_in
 from pytest_cpg.render.progress import LiveLine, LogLines, Watch, can_wipe, write_live
-
-
-def is_ascii() -> bool:
-    """Say whether the terminal has no signs beyond ASCII, whatever is captured."""
-    return not has_blocks(getattr(sys.__stdout__, "encoding", None))
 
 
 def write_lines(lines: Sequence[Line], terminal: Any) -> None:
     """Write lines in their colours, in signs that the terminal has."""
-    has_ascii_alone = is_ascii()
+    encoding = getattr(sys.__stdout__, "encoding", None)
     for line in lines:
         for text, markup in line.parts:
-            terminal.write(in_ascii(text) if has_ascii_alone else text, **markup)
+            terminal.write(shown_in(encoding, text), **markup)
         terminal.write("\n")
 
 
@@ -42,7 +37,6 @@ def watch_on(config: pytest.Config, gate: str, note: Callable[[str], None]) -> W
             partial(_write_raw, config),
             lambda: writer.fullwidth - writer.width_of_current_line - 1,
             is_plain=not writer.hasmarkup,
-            is_ascii=is_ascii(),
         )
     elif reporter is not None:
         is_told = config.get_verbosity() > 0

@@ -35,7 +35,6 @@ from pytest_cpg.gates.options import OF_ALL_GATES, Option
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
-from pytest_cpg.render.line import has_blocks
 from pytest_cpg.render.progress import LiveLine, Watch, can_wipe, write_live
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.words import headline
@@ -325,7 +324,6 @@ def _followed(*, is_shown: bool | None, seconds: float) -> Iterator[Callable[...
     shown = LiveLine(
         partial(write_live, sys.stderr),
         lambda: shutil.get_terminal_size().columns - 1,
-        is_ascii=not has_blocks(getattr(sys.stderr, "encoding", None)),
     )
     is_shown = sys.stderr.isatty() and can_wipe() if is_shown is None else is_shown
     watch = Watch(lambda _: None, shown if is_shown else None)

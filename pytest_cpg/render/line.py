@@ -25,11 +25,12 @@ OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
 _DEEPER, _HELD = "    ", "\x00"
 _NARROWEST_FORECAST = 6
 
-_BLOCKS, _DIGITS = "▁▂▃▄▅▆▇", "0123456789"
+_BLOCKS = "▁▂▃▄▅▆▇"
 _FULL, _WAS, _EIGHTHS = "█", "░", ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 # For a stream without them: what is less than half of a sign is left out.
 _ASCII = str.maketrans(
     {_FULL: "#", _WAS: "-", **dict.fromkeys("▏▎▍", " "), **dict.fromkeys("▌▋▊▉", "#")}
+    | dict(zip(_BLOCKS, "1234567", strict=True))
 )
 
 
@@ -85,32 +86,27 @@ def command_lines(text: str, *, lead: str, width: int) -> list[str]:
     return lines
 
 
-def sparkline(heights: Sequence[float], *, is_ascii: bool = False) -> str:
-    """Return heights in [0, 1] as blocks, or as tenths where a stream has ASCII alone.
+def sparkline(heights: Sequence[float]) -> str:
+    """Return heights in [0, 1] as blocks.
 
-    >>> sparkline([0, 0.5, 1]), sparkline([0, 0.5, 1], is_ascii=True)
-    ('▁▄▇', '059')
+    >>> sparkline([0, 0.5, 1])
+    '▁▄▇'
     """
-    signs = _DIGITS if is_ascii else _BLOCKS
-    return "".join(signs[min(int(height * len(signs)), len(signs) - 1)] for height in heights)
+    count = len(_BLOCKS)
+    return "".join(_BLOCKS[min(int(height * count), count - 1)] for height in heights)
 
 
-def has_blocks(encoding: str | None) -> bool:
-    """Say whether a stream of this encoding can show the blocks."""
+def shown_in(encoding: str | None, text: str) -> str:
+    """Return a text whose bars and blocks a stream of this encoding can show.
+
+    >>> shown_in("ascii", "██▋░░ ▁▄▇")
+    '###-- 147'
+    """
     try:
         _BLOCKS.encode(encoding or "ascii")
     except (LookupError, UnicodeEncodeError):
-        return False
-    return True
-
-
-def in_ascii(text: str) -> str:
-    """Return a text whose bars every stream can show.
-
-    >>> in_ascii("██▋░░")
-    '###--'
-    """
-    return text.translate(_ASCII)
+        return text.translate(_ASCII)
+    return text
 
 
 def bar_text(

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.notation import duration, visible
-from pytest_cpg.render.line import OF_ROWS, bar_text, in_ascii
+from pytest_cpg.render.line import OF_ROWS, bar_text, shown_in
 
 # Of the live line; a reader sees no more of it.
 SECONDS_BETWEEN = 0.1
@@ -31,7 +31,7 @@ def write_live(stream: TextIO, text: str) -> None:
     """Write what a terminal can show, in as many columns; one that takes nothing breaks nothing."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     with suppress(OSError, ValueError):
-        stream.write(text.encode(encoding, "replace").decode(encoding))
+        stream.write(shown_in(encoding, text).encode(encoding, "replace").decode(encoding))
         stream.flush()
 
 
@@ -102,10 +102,9 @@ class LiveLine:
         room: Callable[[], int],
         *,
         is_plain: bool = True,
-        is_ascii: bool = False,
     ) -> None:
         self._write, self._room = write, room
-        self._is_plain, self._is_ascii = is_plain, is_ascii
+        self._is_plain = is_plain
         self._pace, self._next, self._is_shown = _Pace(), 0.0, False
 
     def __call__(self, what: str, stage: Stage) -> None:
@@ -119,7 +118,7 @@ class LiveLine:
         lead, text = f"  {visible(what):9s} ", ", ".join(filter(None, parts))
         if stage.total:
             blocks, _ = bar_text(stage.done, (0, stage.total), _BAR)
-            drawn = f"{in_ascii(blocks) if self._is_ascii else blocks:{_BAR}s} "
+            drawn = f"{blocks:{_BAR}s} "
         room = self._room()
         if len(f"{lead}{drawn}{text}") > room:
             drawn = ""

@@ -61,9 +61,7 @@ def title_markup(session: Session) -> dict[str, bool]:
     return {"green" if all(gate.is_quiet for gate in session.gates) else "yellow": True}
 
 
-def summary_lines(
-    session: Session, *, width: int, verbosity: int = 0, is_ascii: bool = False
-) -> list[Line]:
+def summary_lines(session: Session, *, width: int, verbosity: int = 0) -> list[Line]:
     """Return the table of all gates and what follows from it, for a terminal of this width.
 
     With ``verbosity`` below 0 only gates that did not simply pass are listed, without groups, and
@@ -73,9 +71,9 @@ def summary_lines(
     is_quick = verbosity == 0 and session.checks == {SMOKE_TEST}
     if verbosity < 0 or is_quick:
         lines = _ran(session, rows, width) if is_quick else []
-        lines += _brief(rows, width, is_ascii=is_ascii)
+        lines += _brief(rows, width)
     else:
-        lines = _table(rows, width, verbosity, is_ascii=is_ascii)
+        lines = _table(rows, width, verbosity)
     if verbosity >= 0:
         lines += [] if _is_alone(rows, verbosity) else _wrapped(_since(rows), " ", width)
     if verbosity == 0:
@@ -108,7 +106,7 @@ def _ran(session: Session, rows: Sequence[Listed], width: int) -> list[Line]:
     return [*_wrapped(" ".join(texts), " ", width), *(Line.of(f" {line}") for line in lines)]
 
 
-def _brief(rows: Sequence[Listed], width: int, *, is_ascii: bool) -> list[Line]:
+def _brief(rows: Sequence[Listed], width: int) -> list[Line]:
     """Return the rows that need an eye, each with its label and without what a glance needs not."""
     shown = [
         replace(
@@ -121,7 +119,7 @@ def _brief(rows: Sequence[Listed], width: int, *, is_ascii: bool) -> list[Line]:
         for row in rows
         if not row.has_passed and row.row.state != "skipped"
     ]
-    layout = Layout(shown, width, is_ascii=is_ascii, shares=False)
+    layout = Layout(shown, width, shares=False)
     lines: list[Line] = []
     for _, members in groupby(shown, key=lambda row: tuple(row.cells)):
         group = list(members)
@@ -132,7 +130,7 @@ def _brief(rows: Sequence[Listed], width: int, *, is_ascii: bool) -> list[Line]:
     return lines
 
 
-def _table(rows: Sequence[Listed], width: int, verbosity: int, *, is_ascii: bool) -> list[Line]:
+def _table(rows: Sequence[Listed], width: int, verbosity: int) -> list[Line]:
     """Return the rows in groups, under what all of them share."""
     counted = Counter(note for row in rows for note in dict.fromkeys(row.notes))
     several = [f"{count} gates: {note}" for note, count in counted.items() if count > 1]
@@ -147,7 +145,7 @@ def _table(rows: Sequence[Listed], width: int, verbosity: int, *, is_ascii: bool
         return [*_wrapped(f"{text}{size}. Every row: pytest -v", " ", width), *below]
     if _is_alone(rows, verbosity):
         return _in_words(rows[0], width)
-    layout = Layout(rows, width, is_ascii=is_ascii, shares=True)
+    layout = Layout(rows, width, shares=True)
     shared = [layout.names.shared, one_size(rows), _baseline(rows)]
     lines = _wrapped(", ".join(filter(None, shared)), " ", width)
     columns: tuple[str, ...] = ()

@@ -159,13 +159,13 @@ def _notes(row: Row, group: _Group, verbosity: int) -> Iterator[str]:
 class Layout:
     """Where the columns of a table stand."""
 
-    def __init__(self, rows: Sequence[Listed], width: int, *, is_ascii: bool, shares: bool) -> None:
+    def __init__(self, rows: Sequence[Listed], width: int, *, shares: bool) -> None:
         self._width = width
         left_out = SIZE if one_size(rows) else ""
         shown = [{name: row.cells[name] for name in row.cells if name != left_out} for row in rows]
         texts, self._headings = aligned(shown, least=_NARROWEST_COLUMN)
         if any(len(row.heights) >= _LEAST_TREND for row in rows):
-            trends = [sparkline(row.heights, is_ascii=is_ascii) for row in rows]
+            trends = [sparkline(row.heights) for row in rows]
             most = max(map(len, trends))
             texts = [f"{text} {trend:>{most}s}" for text, trend in zip(texts, trends, strict=True)]
             self._headings = {key: f"{text} trend" for key, text in self._headings.items()}

@@ -89,7 +89,10 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
 
 def _write(text: str) -> None:
     # Reports and histories are files that anybody may have written.
-    text, encoding = visible(text), sys.stdout.encoding or "utf-8"
+    from pytest_cpg.render.line import shown_in
+
+    encoding = sys.stdout.encoding or "utf-8"
+    text = shown_in(encoding, visible(text))
     try:
         sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
         sys.stdout.flush()

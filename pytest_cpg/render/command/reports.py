@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from pytest_cpg.machine.provenance import GitState, is_in_ci
 from pytest_cpg.render.command import UNUSABLE, width
 from pytest_cpg.render.command.project import declare_plugins, kinds_of, project_here
 from pytest_cpg.render.formats import FORMATS, is_free
-from pytest_cpg.render.line import has_blocks, in_ascii, listed, sparkline
+from pytest_cpg.render.line import listed, sparkline
 from pytest_cpg.render.line import wrapped as wrapped_at
 from pytest_cpg.render.section import section
 from pytest_cpg.render.summary import summary_lines, title
@@ -54,7 +53,7 @@ def show(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return a report's failing sections and summary, as the terminal of its session had them."""
     session = read(arguments.report, kinds_of(arguments))
     lines = lines_of(session, width=width(), verbosity=arguments.verbose - arguments.quiet)
-    return [*lines] if has_blocks(sys.stdout.encoding) else [*map(in_ascii, lines)], 0
+    return [*lines], 0
 
 
 def lines_of(session: Session, *, width: int, verbosity: int = 0) -> Iterator[str]:
@@ -304,7 +303,7 @@ def _all_gates(history: History, names: list[str], read_from: str) -> Iterator[s
         # Up to the last session that made this comparison.
         last = max(at for at, past in enumerate(history.sessions) if name in past.comparisons)
         past = History(history.sessions[: last + 1])
-        heights = sparkline(past.heights(name), is_ascii=not has_blocks(sys.stdout.encoding))
+        heights = sparkline(past.heights(name))
         found = past.attempts(name)[-1].found
         trend, text = next(((trend.name, trend.text) for trend in found.trends), ("", ""))
         rows.append((heights, trend, text, found.label, name))
