@@ -290,7 +290,7 @@ def prose(text: str) -> str:
     return _BEGIN.sub(_unbegun, escaped)
 
 
-def code(text: str, most: int = _MOST_IN_NAME) -> str:
+def code(text: str) -> str:
     r"""Return a name as code, between more backticks than it has in a row itself.
 
     In a table a bar has to be escaped even there, and outside of one must not be: `cell`.
@@ -298,7 +298,7 @@ def code(text: str, most: int = _MOST_IN_NAME) -> str:
     >>> print(code("test_a[x]"), code("a`b"))
     `test_a[x]` `` a`b ``
     """
-    shown = one_line(text, most)
+    shown = one_line(text, _MOST_IN_NAME)
     longest = max(map(len, _FENCE.findall(shown)), default=0)
     fence = "`" * (longest + 1)
     pad = " " * (longest > 0 or not shown)

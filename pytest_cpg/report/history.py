@@ -105,7 +105,7 @@ class History:
             if row is not None and (row.is_nothing or _followed(row) == _followed(now))
         )
 
-    def heights(self, name: str, *, count: int = _MOST_HEIGHTS) -> tuple[float, ...]:
+    def heights(self, name: str) -> tuple[float, ...]:
         """Return a comparison's first trend in at least two sessions, as heights in [0, 1].
 
         Sessions of another design are left out. A trend without an axis goes from its lowest value
@@ -118,7 +118,7 @@ class History:
         ]
         if len(trends) < 2:
             return ()
-        values = [trend.bound.estimate for trend in trends[-count:]]
+        values = [trend.bound.estimate for trend in trends[-_MOST_HEIGHTS:]]
         low, high = trends[-1].axis or (min(values), max(values))
         # Halves, as the difference of two immense numbers has no float.
         span = high / 2 - low / 2
