@@ -170,7 +170,9 @@ def with_files(pytester):
 
     pytester.text, pytester.write, pytester.change = text, write, change
     pytester.json = lambda name: json.loads(text(name))
-    pytester.add = lambda name, more: write(name, f"{text(name)}\n{more}\n")
+    # A file that is not there yet is begun.
+    there = lambda name: text(name) if (pytester.path / name).exists() else ""  # noqa: E731
+    pytester.add = lambda name, more: write(name, f"{there(name)}\n{more}\n")
     return pytester
 
 
