@@ -119,16 +119,11 @@ def test_a_gate_without_a_task_runs_on_a_model_that_is_made_without_one(logged, 
     logged(f"--cpg-model={model}").assert_outcomes(passed=1)
 
 
-def test_a_gate_without_a_task_fails_by_what_it_measured(logged):
+def test_a_gate_without_a_task_fails_by_what_it_measured_and_names_no_replay(logged):
     logged.pytester.makepyfile(factories=FACTORIES)
     result = logged("--cpg-model=factories:wrong", "--cpg-json=o.json", "--cpg-html=o.html")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["WRONG: 5 wrong.", " WRONG (1)", " F test_logged *"])
-
-
-def test_a_gate_without_a_task_names_no_replay_that_would_be_refused(logged):
-    logged.pytester.makepyfile(factories=FACTORIES)
-    result = logged("--cpg-model=factories:wrong", "--cpg-html=o.html")
     result.stdout.no_fnmatch_line("*Replay *")
     result.stdout.no_fnmatch_line("*Film *")
     assert not (logged.pytester.path / ".cpg" / "lost").exists()
