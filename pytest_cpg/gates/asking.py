@@ -17,14 +17,13 @@ from typing import Any, NoReturn, Protocol
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.contracts.errors import all_answers
 from pytest_cpg.contracts.lookup import did_you_mean
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates import left_out
 from pytest_cpg.gates.answer import ask, fault_of
 from pytest_cpg.gates.arguments import REQUIRED, Argument
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import Asked, Components, GateKind, MaxVerdict, max_verdict_of, worst_of
 from pytest_cpg.gates.options import Option
-from pytest_cpg.gates.parts import Accepts
+from pytest_cpg.gates.parts import offers
 
 
 class Given(Protocol):
@@ -113,7 +112,7 @@ def checked_by(
     )
     if accepted is None:
         worst = partial(worst_of, Severity.UNSURE, kind.labels)
-        accepted = ask(kind, "accepts", spec) if has(kind, Accepts) else worst()
+        accepted = ask(kind, "accepts", spec) if offers(kind, "accepts") else worst()
     return spec, accepted, made
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.drift import Drift
-from pytest_cpg.gates.parts import ReadsEntries
+from pytest_cpg.gates.parts import offers
 
 T = TypeVar("T")
 
@@ -61,7 +60,7 @@ def entry_for(kind: Any, kept: KeptResult | None) -> Any:
     """
     if kept is None or kept.kind != kind.marker:
         return None
-    if not has(kind, ReadsEntries):
+    if not offers(kind, "read_entry"):
         return kept.values
     return ask(kind, "read_entry", kept.values, commit=kept.commit)
 

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates import HISTORY
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.kind import Finding
-from pytest_cpg.gates.parts import Costs
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.machine.files import FileError
 from pytest_cpg.machine.provenance import collect, git_state
 from pytest_cpg.plugin.kinds import KINDS, remember_costs
@@ -151,7 +150,7 @@ class Closing(NamedTuple):
             comparison.name: ask_at_end(
                 faults, comparison.judgement.kind, "cost", comparison.judgement.result
             )
-            if has(comparison.judgement.kind, Costs)
+            if offers(comparison.judgement.kind, "cost")
             else {}
             for comparison in Session.of(ledger).comparisons
         }

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.asking import example
-from pytest_cpg.gates.parts import Runner
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.plugin.hooks import HOOKS
 from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
 from pytest_cpg.plugin.kinds import KINDS
@@ -61,12 +60,13 @@ def measured(
 def runner(request: pytest.FixtureRequest, executor: Any, given: dict[str, Any]) -> Any:
     """Return the value of ``benchmark_runner``."""
     gate = _gate_of(request)
-    if not has(gate.kind, Runner):
+    kind: Any = gate.kind
+    if not offers(kind, "runner"):
         fail(
-            f"benchmark_runner: a gate marked {gate.kind.marker} makes one measurement. Take the "
-            f"fixture {gate.kind.fixture} in its place."
+            f"benchmark_runner: a gate marked {kind.marker} makes one measurement. Take the "
+            f"fixture {kind.fixture} in its place."
         )
-    return gate.kind.runner(gate.spec, measuring(request, executor, given))
+    return kind.runner(gate.spec, measuring(request, executor, given))
 
 
 def measuring(

@@ -12,11 +12,10 @@ import pytest
 
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.contracts.lookup import did_you_mean
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import SMOKE_TEST, Ruling, Severity, comparison_name
 from pytest_cpg.gates.kept import drift_of
-from pytest_cpg.gates.parts import Baselined, Runner
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.invocation import node_from_here, program_of, width_of
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
@@ -89,7 +88,7 @@ def judge(
         if gate.max_verdict.accepts_all and gate.drift != "fail":
             ruling = replace(ruling, doubt=CANNOT_FAIL)
         # A check says nothing of the model that was accepted.
-        if baseline is not None and has(kind, Baselined):
+        if baseline is not None and offers(kind, "compare"):
             name = comparison_name(gate_id(item), number)
             drift = drift_of(kind, baseline.gates.get(name), result)
     # Whoever accepts new results knows that they differ from the old ones.
@@ -206,7 +205,7 @@ def _ran_no_gate(item: pytest.Item, kind: Any) -> str:
     if first in ((kind.fixture,), ("benchmark_runner",)):
         return _NO_SELF.format(**named, fixture=first[0])
     said = _NO_GATE.format(marker=kind.marker, fixture=kind.fixture)
-    return f"{said}{_OR_COMPARE * has(kind, Runner)}."
+    return f"{said}{_OR_COMPARE * offers(kind, 'runner')}."
 
 
 def sections(item: pytest.Item, gate: Gate, *, is_failing: bool = False) -> list[Line]:

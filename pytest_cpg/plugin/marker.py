@@ -13,7 +13,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.arguments import COMMON
 from pytest_cpg.gates.asking import asked_of, checked_by, example
 from pytest_cpg.gates.kind import Components, GateKind, MaxVerdict, OfTask, TaskChoice
-from pytest_cpg.gates.parts import Replays
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Gate:
     @property
     def can_replay(self) -> bool:
         """Whether lost episodes can be run again: by its kind, and on a task."""
-        return has(self.kind, Replays) and self.task is not None and not self.is_smoke
+        return offers(self.kind, "replay") and self.task is not None and not self.is_smoke
 
 
 def gate_of(

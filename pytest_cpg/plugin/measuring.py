@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from pytest_cpg.contracts import BrokenModelError, IncompleteError, Task
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.gates.answer import check_marker
 from pytest_cpg.gates.kind import Run, TaskChoice
-from pytest_cpg.gates.parts import Resumes
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.pool import WorkerPool
 from pytest_cpg.plugin.attempt import ATTEMPT, attempted
@@ -109,7 +108,7 @@ class ItemMeasuring:
             tell=self._attempt.resumed.append,
         )
         self._say("interrupted before it measured")
-        is_kept = execution.cache is not None and has(gate.kind, Resumes)
+        is_kept = execution.cache is not None and offers(gate.kind, "resumes")
         lead = "interrupted in" if is_kept else "interrupted, nothing kept:"
 
         def follow(text: str) -> None:

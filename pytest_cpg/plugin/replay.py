@@ -13,12 +13,11 @@ import pytest
 
 from pytest_cpg.contracts import BrokenModelError, ComponentError, CpgError, IncompleteError, Task
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.episodes.replay import Replay
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import Command, Strip
 from pytest_cpg.gates.kind import Lost, Run
-from pytest_cpg.gates.parts import ReplaysBroken
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.machine.files import FileError, ignore_in_git
 from pytest_cpg.plugin.attempt import ATTEMPT
 from pytest_cpg.plugin.invocation import (
@@ -88,7 +87,7 @@ def keep_broken(
     attempt, config, kind = item.stash[ATTEMPT], item.config, gate.kind
     program = program_of(config)
     again, typed = "Run it again:", run_of(program, node_from_here(config, item.nodeid), deciding)
-    if has(kind, ReplaysBroken) and gate.can_replay:
+    if offers(kind, "lost_by_breaking") and gate.can_replay:
         with suppress(CpgError):
             lost = ask(kind, "lost_by_breaking", gate.spec, model, run, episode=error.episode)
             file, problem = _write_lost(item, kind, lost, len(attempt.judgements) + 1)

@@ -12,11 +12,10 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.kept import entry_for
 from pytest_cpg.gates.kind import Finding, ForecastLine, GateKind
-from pytest_cpg.gates.parts import Alarms, Baselined, Forecasts, Replays, SmokeTest
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
 from pytest_cpg.plugin.closing import Closing, SessionBaseline
 from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, read_gate
@@ -57,12 +56,12 @@ _NO_FAMILY = (
 
 
 # What a kind needs for it, and what it says where that is missing.
-_NEEDS: Mapping[str, tuple[type, str]] = {
-    "plan": (Forecasts, "says nothing before it is run"),
-    "quick": (SmokeTest, "has no smoke test"),
-    "replay": (Replays, "has no episodes to run again"),
-    "update_baseline": (Baselined, "has nothing to keep in a baseline"),
-    "correction": (Alarms, "has no p-value, and shares no error rate"),
+_NEEDS: Mapping[str, tuple[str, str]] = {
+    "plan": ("forecast", "says nothing before it is run"),
+    "quick": ("has_smoke_test", "has no smoke test"),
+    "replay": ("replay", "has no episodes to run again"),
+    "update_baseline": ("compare", "has nothing to keep in a baseline"),
+    "correction": ("alarm", "has no p-value, and shares no error rate"),
 }
 
 
@@ -294,7 +293,7 @@ def _has_marked_parameters(definition: pytest.Item) -> bool:
 def _check_supports(kind: GateKind[Any, Any], option: str) -> None:
     """Fail where an option asks a kind for what it does not have."""
     part, why = _NEEDS[option]
-    if not has(kind, part):
+    if not offers(kind, part):
         _refuse(kind, option, why)
 
 
@@ -314,7 +313,7 @@ def _check_gate(gate: Gate, settings: Settings) -> None:
         _check_supports(gate.kind, option)
         if option == "replay" and gate.task is None:
             _refuse(gate.kind, option, "has no task to run episodes on")
-    if gate.drift == "fail" and not has(gate.kind, Baselined):
+    if gate.drift == "fail" and not offers(gate.kind, "compare"):
         fail(
             f"drift='fail': a gate marked {gate.kind.marker} keeps nothing to compare with. Leave "
             f"drift out of its marker, or such gates: -m 'not {gate.kind.marker}'."

@@ -17,12 +17,11 @@ from typing import Any
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import encode
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.drift import Label, revision
 from pytest_cpg.gates.kept import KeptResult, entry_for
 from pytest_cpg.gates.kind import Finding, named
-from pytest_cpg.gates.parts import Unprovable
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.machine.files import FileError, FileKind, is_special, locked, write_text
 from pytest_cpg.machine.provenance import GitState, git_state
 from pytest_cpg.report.ledger import Kinds, Ledger
@@ -316,7 +315,7 @@ def accept(
             text = f"baseline: {_many(old)} {stand} in {shown} with the same result already"
             findings.append(Finding(text, answers=True))
         for marker, values in entries.items():
-            if has(kinds[marker], Unprovable):
+            if offers(kinds[marker], "unprovable"):
                 findings += ask_at_end(findings, kinds[marker], "unprovable", values) or ()
     if refused:
         text = f"baseline: {named(refused)} not accepted, as the test did not pass; "

@@ -17,11 +17,10 @@ from typing import Any
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.codec import decode, encode
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import comparison_name
 from pytest_cpg.gates.kept import FIRST_KIND
-from pytest_cpg.gates.parts import Replays
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.machine.files import FileError, FileKind, write_text
 from pytest_cpg.report.ledger import Kinds
 
@@ -110,7 +109,7 @@ def read(path: Path, kinds: Kinds) -> LostEpisodes:
     """Return the lost episodes in a file, at least one, of which their kind checks the values."""
     text = _FILE.text_in(path)
     if text is None:
-        able = " or ".join(marker for marker, kind in kinds.items() if has(kind, Replays))
+        able = " or ".join(marker for marker, kind in kinds.items() if offers(kind, "replay"))
         raise FileError(
             f"there is no file {path}. A gate marked {able} writes one when it loses episodes: run "
             f"it again, and take the command that it prints."

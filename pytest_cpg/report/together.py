@@ -11,11 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_cpg.contracts import CpgError
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import Alarm, Finding, named
-from pytest_cpg.gates.parts import Alarms, Together, WithoutEffect
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.report.ledger import CANNOT_FAIL, Ledger
 from pytest_cpg.report.session import Comparison, Session
 from pytest_cpg.stats.verdicts import holm
@@ -55,7 +54,7 @@ def together(
     measured = [row for row in Session.of(ledger).comparisons if not row.judgement.ruling.check]
     findings: list[Finding] = []
     for kind, rows in _by_kind(measured):
-        if has(kind, Together) and not is_cut:
+        if offers(kind, "together") and not is_cut:
             members = [row.compared for row in rows]
             findings += ask_at_end(findings, kind, "together", members, ledger.groups) or ()
     # A test that makes two comparisons has two chances of a false alarm.
@@ -131,8 +130,9 @@ def _in_vain(
     """Return which options decided nothing in the results of one kind, and why."""
     heeded = {argument.option for argument in kind.arguments}
     heeded |= {option.name for option in getattr(kind, "options", ())}
-    why = has(kind, WithoutEffect) and ask_at_end(findings, kind, "without_effect", results)
-    why = why or {}
+    why: Mapping[str, str] = {}
+    if offers(kind, "without_effect"):
+        why = ask_at_end(findings, kind, "without_effect", results) or {}
     unheeded = f"no gate marked {kind.marker} has such an option"
     return {name: why.get(name, unheeded) for name in asked if name in why or name not in heeded}
 
@@ -146,7 +146,7 @@ def _family_findings(
     gates = f"{able} gates" if len(measured) == size else f"the {able} gates of the project"
     alarms: dict[str, Alarm] = {}
     for row in measured:
-        if has(row.judgement.kind, Alarms):
+        if offers(row.judgement.kind, "alarm"):
             alarm = ask_at_end(findings, row.judgement.kind, "alarm", row.judgement.result)
             alarms |= {} if alarm is None else {row.name: alarm}
     if not alarms:

@@ -15,6 +15,5 @@ def test_what_a_part_builds_on_is_missed():
             return []
 
     assert half_part(Kind()) == (
-        "has unprovable and lacks compare, entry. Give it all of "
-        "pytest_cpg.gates.parts.Unprovable, or leave unprovable out"
+        "has unprovable and lacks compare, entry. Give it all of these, or leave unprovable out"
     )

@@ -11,14 +11,13 @@ from pathlib import Path
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.lookup import did_you_mean
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates import HISTORY
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.kept import KeptResult, drift_of
 from pytest_cpg.gates.kind import Finding, named
 from pytest_cpg.gates.notation import fitted_names, wrapped
-from pytest_cpg.gates.parts import Baselined
+from pytest_cpg.gates.parts import offers
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.machine.provenance import GitState, is_in_ci
 from pytest_cpg.render.command import UNUSABLE, width
@@ -245,7 +244,7 @@ def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult]]:
 
 
 def _is_compared(row: Comparison) -> bool:
-    return has(row.judgement.kind, Baselined) and not row.judgement.ruling.check
+    return offers(row.judgement.kind, "compare") and not row.judgement.ruling.check
 
 
 def _drift(row: Comparison, accepted: Mapping[str, KeptResult]) -> tuple[Label, str] | None:
