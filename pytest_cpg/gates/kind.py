@@ -53,18 +53,6 @@ class TaskChoice:
         return check_facts(check_complete("task", self.name, self.make(**dict(self.options)), Task))
 
 
-class OfTask(Protocol):
-    """A spec that says on which task the model is judged.
-
-    Without it the gate has none: no ``oracle_dynamics``, no films, and only models that are made
-    without a task.
-    """
-
-    @property
-    def task(self) -> TaskChoice:
-        """The task, on which the model is judged."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxVerdict:
     """The worst ruling that a test accepts: a label of its kind, or only how bad it may be."""
@@ -229,7 +217,7 @@ class ForecastLine:
 class GateKind(Protocol[Spec, Result]):
     """One question about a world model.
 
-    What it may have beside is in `pytest_cpg.gates.parts`.
+    What it may have beside, docs/kinds-of-gate.md names.
     """
 
     @property
@@ -260,9 +248,10 @@ class GateKind(Protocol[Spec, Result]):
         """The type of results: of frozen dataclasses and plain values, which the codec reads."""
 
     def parse(self, asked: Asked) -> Spec:
-        """Return the arguments, checked, as a frozen value, which may be `OfTask`.
+        """Return the arguments, checked, as a frozen value; raise ValueError with what to write.
 
-        Raise ValueError with what to write instead.
+        Without a ``task``, a `TaskChoice`, on which the model is judged, the gate has none: no
+        ``oracle_dynamics``, no films, and only models that are made without a task.
         """
 
     def measure(self, spec: Spec, model: Any, run: Run) -> Result:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,17 +32,6 @@ _ROWS = 64
 _PROBES = 4
 # As `Crew.run`.
 Spread: TypeAlias = Callable[..., Iterable[tuple[int, FloatArray]]]
-
-
-class Block(Protocol):
-    """Questions that are answered together."""
-
-    @property
-    def rows(self) -> IntArray:
-        """Their numbers, from 0."""
-
-
-B = TypeVar("B", bound=Block)
 
 
 class Snapshot:
@@ -77,7 +66,7 @@ class Snapshot:
         return time.monotonic() - self._begun
 
     def take_up(
-        self, found: FloatArray, blocks: Sequence[B], answer: Callable[[B], FloatArray]
+        self, found: FloatArray, blocks: Sequence[Any], answer: Callable[[Any], FloatArray]
     ) -> None:
         """Write what is kept into values [E, R], if a block of it is answered alike again."""
         self._begun = time.monotonic()
@@ -116,14 +105,14 @@ class Snapshot:
 
 def filled(
     shape: tuple[int, int],
-    blocks: Sequence[B],
-    answer: Callable[[B], FloatArray],
+    blocks: Sequence[Any],
+    answer: Callable[[Any], FloatArray],
     *,
     progress: Callable[[int, int], None],
     spread: Spread | None = None,
     snapshot: Snapshot | None = None,
 ) -> FloatArray:
-    """Return the values [E, R] of all rows, each of which is in one block.
+    """Return the values [E, R] of all rows, each of which is in one block: in its ``rows``, from 0.
 
     ``answer`` returns the values [E, B] of a block's rows, in this process, or workers do:
     ``spread`` is ``run`` of their `Crew`. ``progress`` is told how many rows there are of how many,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cpg.contracts.parts import has
 from pytest_cpg.gates.arguments import COMMON
 from pytest_cpg.gates.asking import asked_of, checked_by, example
-from pytest_cpg.gates.kind import Components, GateKind, MaxVerdict, OfTask, TaskChoice
+from pytest_cpg.gates.kind import Components, GateKind, MaxVerdict, TaskChoice
 from pytest_cpg.gates.parts import offers
 from pytest_cpg.plugin.settings import Settings
 
@@ -97,7 +96,7 @@ def gate_of(
     return Gate(
         kind=kind,
         spec=spec,
-        task=spec.task if has(spec, OfTask) else None,
+        task=getattr(spec, "task", None),
         id=values["id"] or nodeid,
         max_verdict=max_verdict,
         drift=values["drift"],

@@ -29,7 +29,13 @@ from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.arguments import COMMON, REQUIRED
 from pytest_cpg.gates.asking import asked_of, checked_by, refuse_name
 from pytest_cpg.gates.kept import FIRST_KIND
-from pytest_cpg.gates.kind import Asked, Components, GateKind, OfTask, Run, TaskChoice
+from pytest_cpg.gates.kind import (
+    Asked,
+    Components,
+    GateKind,
+    Run,
+    TaskChoice,
+)
 from pytest_cpg.gates.notation import visible
 from pytest_cpg.gates.options import OF_ALL_GATES, Option
 from pytest_cpg.machine.deadline import Deadline
@@ -206,7 +212,7 @@ def evaluate(
         factory_of, asked.get("model", ""), WORLD_MODELS, trusted=read.options["trust"]
     )
     spec, max_verdict, make = checked_by(gate_kind, read, factory if is_named else lambda: None)
-    task = _built(spec.task) if has(spec, OfTask) else None
+    task = None if getattr(spec, "task", None) is None else _built(spec.task)
     if is_named:
         model = made(asked["model"], make) if task is None else make(task)
     with _followed(is_shown=progress, seconds=read.values["timeout"]) as tell:
