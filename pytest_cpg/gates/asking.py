@@ -9,10 +9,9 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.contracts.errors import all_answers
@@ -22,28 +21,8 @@ from pytest_cpg.gates.answer import ask, fault_of
 from pytest_cpg.gates.arguments import REQUIRED, Argument
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import Asked, Components, GateKind, MaxVerdict, max_verdict_of, worst_of
-from pytest_cpg.gates.options import Option
+from pytest_cpg.gates.options import Given
 from pytest_cpg.gates.parts import offers
-
-
-class Given(Protocol):
-    """What is set for more than one gate."""
-
-    @property
-    def options(self) -> Mapping[str, Option]:
-        """All options by name."""
-
-    @property
-    def typed(self) -> Mapping[str, Any]:
-        """Values that win over what is asked of one gate, by option."""
-
-    @property
-    def project(self) -> Mapping[str, Any]:
-        """Values of all options where nobody gives another one."""
-
-    @property
-    def switches(self) -> AbstractSet[str]:
-        """What is turned on, such as ``"quick"``."""
 
 
 def asked_of(

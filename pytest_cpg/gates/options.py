@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -45,6 +46,20 @@ class Option(NamedTuple):
     def variable(self) -> str:
         """As set in the environment."""
         return f"{PREFIX}{self.name.upper()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What is set for more than one gate.
+
+    Values that are ``typed`` win over what is asked of one gate; ``project`` has those of all
+    options where nobody gives another one. ``switches`` are turned on, such as ``"quick"``.
+    """
+
+    options: Mapping[str, Option]
+    typed: Mapping[str, Any]
+    project: Mapping[str, Any]
+    switches: frozenset[str] = frozenset()
 
 
 # What is fixed where little or something else is to be shown.

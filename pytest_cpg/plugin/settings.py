@@ -18,7 +18,7 @@ import pytest
 
 from pytest_cpg.gates import PREFIX, left_out
 from pytest_cpg.gates.arguments import COMMON
-from pytest_cpg.gates.options import Option
+from pytest_cpg.gates.options import Given, Option
 from pytest_cpg.plugin.options import INI_SWITCHES, OPTIONS, SWITCHES, flag
 
 # What decides a gate, and is asked of all of them alike.
@@ -26,17 +26,13 @@ _OF_ALL_GATES = {"correction", "family_size", "baseline", "trust"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Given):
     """What was asked of a whole session.
 
     What is typed, on the command line or in the environment, wins over markers; these win over the
     project's values, of the ini file or the defaults.
     """
 
-    options: Mapping[str, Option]
-    typed: Mapping[str, Any]
-    project: Mapping[str, Any]
-    switches: frozenset[str]
     allow_reruns: bool
 
     def of_session(self, name: str) -> Any:

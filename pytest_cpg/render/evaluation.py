@@ -37,7 +37,7 @@ from pytest_cpg.gates.kind import (
     TaskChoice,
 )
 from pytest_cpg.gates.notation import visible
-from pytest_cpg.gates.options import OF_ALL_GATES, Option
+from pytest_cpg.gates.options import OF_ALL_GATES, Given
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
@@ -128,16 +128,6 @@ class Evaluation(Judgement):
             for name, value in {**self.card.numbers, **ruled}.items()
             if not isinstance(value, str)
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Defaults:
-    """What is set for all gates where there is no session: the default of every option."""
-
-    options: Mapping[str, Option]
-    project: Mapping[str, Any]
-    typed: Mapping[str, Any]
-    switches: frozenset[str] = frozenset()
 
 
 def evaluate(
@@ -274,7 +264,7 @@ def _read(kind: GateKind[Any, Any], asked: Mapping[str, Any], fixtures: tuple[st
         lambda: asked_of(
             [{name: asked[name] for name in asked if name not in (*beside, *unknown)}],
             arguments,
-            _Defaults(options=options, project=project, typed={}),
+            Given(options=options, project=project, typed={}),
             Components(tasks=TASKS, planners=PLANNERS, world_models=WORLD_MODELS),
             place="evaluate()",
             usage=f"evaluate({usage})",
