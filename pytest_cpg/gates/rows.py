@@ -66,7 +66,7 @@ class Snapshot:
         return time.monotonic() - self._begun
 
     def take_up(
-        self, found: FloatArray, blocks: Sequence[Any], answer: Callable[[Any], FloatArray]
+        self, found: FloatArray, blocks: Sequence[Block], answer: Callable[[Block], FloatArray]
     ) -> None:
         """Write what is kept into values [E, R], if a block of it is answered alike again."""
         self._begun = time.monotonic()
@@ -105,14 +105,14 @@ class Snapshot:
 
 def filled(
     shape: tuple[int, int],
-    blocks: Sequence[Any],
-    answer: Callable[[Any], FloatArray],
+    blocks: Sequence[Block],
+    answer: Callable[[Block], FloatArray],
     *,
     progress: Callable[[int, int], None],
     spread: Spread | None = None,
     snapshot: Snapshot | None = None,
 ) -> FloatArray:
-    """Return the values [E, R] of all rows, each of which is in one block: in its ``rows``, from 0.
+    """Return the values [E, R] of all rows, each of which is in one block.
 
     ``answer`` returns the values [E, B] of a block's rows, in this process, or workers do:
     ``spread`` is ``run`` of their `Crew`. ``progress`` is told how many rows there are of how many,
@@ -139,6 +139,25 @@ def filled(
         if snapshot is not None:
             snapshot.keep(answers)
     return answers
+
+
+class Block(NamedTuple):
+    """Rows [R] that are answered together, filled up to ``size`` by the last of them.
+
+    Of policies that are compared a row is a query's side: a below the number of queries, and b
+    from there on.
+    """
+
+    rows: IntArray
+    size: int = 0
+
+    def __str__(self) -> str:
+        return f"the questions from number {self.rows[0]} on"
+
+    @property
+    def filled(self) -> IntArray:
+        """As many rows as every block has."""
+        return np.pad(self.rows, (0, self.size - len(self.rows)), mode="edge")
 
 
 class Questions(NamedTuple):
@@ -171,9 +190,9 @@ def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatA
         lambda: {"what": what, "task": questions.task.name, "questions": digest.hexdigest()},
     )
     bound = _Asked(model, questions, None)
-    first = bound.run(_Rows(np.arange(min(_PROBES, count))))
+    first = bound.run(Block(np.arange(min(_PROBES, count))))
     snapshot.answered([first.tobytes()])
-    blocks = [_Rows(rows) for rows in np.array_split(np.arange(count), -(-count // _ROWS))]
+    blocks = [Block(rows) for rows in np.array_split(np.arange(count), -(-count // _ROWS))]
     spread = None
     if run.execution.executor is not None:
         workload = Workload.of(
@@ -201,15 +220,6 @@ def _near_starts(task: Task) -> tuple[FloatArray, FloatArray]:
     return probe_of(task, starts, 0)
 
 
-class _Rows(NamedTuple):
-    """A block of questions."""
-
-    rows: IntArray
-
-    def __str__(self) -> str:
-        return f"the questions from number {self.rows[0]} on"
-
-
 class _Asked:
     """A model bound to its task, here or in a worker, and what it is asked."""
 
@@ -221,10 +231,10 @@ class _Asked:
             self._bound = bind(model, task, probe_states=states, probe_actions=actions, rates=False)
         if answer is not None:
             first = np.arange(answer.shape[1])
-            if not np.array_equal(self.run(_Rows(first)), answer, equal_nan=True):
+            if not np.array_equal(self.run(Block(first)), answer, equal_nan=True):
                 raise WorldModelError(OTHER_ANSWER)
 
-    def run(self, block: _Rows) -> FloatArray:
+    def run(self, block: Block) -> FloatArray:
         """Return the answers [E, B] to a block."""
         questions = self._questions
         with inference(learned_of(self._model)):

@@ -525,7 +525,7 @@ HALF = "ERROR: the kind of gate 'missed_steps' "
         (OTHER_OPTION, "has the option --cpg-seed, and there is one of that name."),
         (
             f"{WRITTEN_OUT}\n\nMissedSteps.entry = print\n",
-            f"{HALF}has entry and lacks compare. Give it all of pytest_cpg.gates",
+            f"{HALF}has entry and lacks compare. Give it all of these, or leave entry out",
         ),
         (f"{WRITTEN_OUT}\n\nMissedSteps.replay = print\n", "has replay and lacks lost, read_lost."),
         (f"{WRITTEN_OUT}\n\nMissedSteps.cost = print\n", "cost and lacks for"),

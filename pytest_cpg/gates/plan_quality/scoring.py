@@ -175,11 +175,9 @@ class _Scorer:
     ) -> Standing:
         """Return where plans [N, H, A] stand; neighbours are drawn alike in every world."""
         rngs = self._decisions.streams(self._design.seed, Purpose.NEIGHBOURS)
-        edits = ControlEdits(self._design.task.actions, self._remaining, rngs)
+        draw = partial(control_edits, self._design.task.actions, self._remaining, rngs)
         values = self._worth(plans[:, None])[:, 0]
-        neighbours = explore(
-            plans, values, draw=edits.draw, evaluate=self._worth, k=k, search=search
-        )
+        neighbours = explore(plans, values, draw=draw, evaluate=self._worth, k=k, search=search)
         other = self._worth(beside[:, None])
         return Standing.of(values, np.concatenate([neighbours, other], axis=1))
 
@@ -218,43 +216,39 @@ def _parts(plans: FloatArray, *, k: int, size: int) -> list[IntArray]:
     return np.array_split(np.arange(count), min(count, -(-numbers // _MOST_NUMBERS)))
 
 
-class ControlEdits:
-    """Draws neighbours of the plans of ``N`` decisions, each from a stream of its own.
+def control_edits(
+    space: ActionSpace,
+    remaining: IntArray,
+    rngs: Sequence[np.random.Generator],
+    plans: FloatArray,
+    count: int,
+) -> FloatArray:
+    """Return neighbours [N, count, H, A] of plans [N, H, A], each drawn from a stream of its own.
 
     Half of them are prefixes, of lengths from 0 that are all different, as far as there are so
     many: a plan that ends early goes on with the idle action, the one nearest to zero. The others
     have one action substituted, at a place that is drawn uniformly: by a draw from a box, or by
-    another action of a finite set. Steps past the budget are left as they are.
-
-    ``remaining`` are steps [N] until the budget.
+    another action of a finite set. Steps past the budget, in ``remaining`` [N], stay as they are.
     """
+    drawn: FloatArray = np.repeat(plans[:, None], count, axis=1)
+    horizon = plans.shape[1]
+    for neighbours, left, rng in zip(drawn, remaining, rngs, strict=True):
+        steps = min(horizon, int(left))
+        prefixes = min(count // 2, steps)
+        ends = rng.permutation(steps)[:prefixes]
+        is_past = np.arange(horizon) >= ends[:, None]
+        neighbours[:prefixes][is_past] = space.idle
+        rows = np.arange(prefixes, count)
+        places = rng.integers(steps, size=len(rows))
+        neighbours[rows, places] = _substitutes(space, neighbours[rows, places], rng)
+    return drawn
 
-    def __init__(
-        self, actions: ActionSpace, remaining: IntArray, rngs: Sequence[np.random.Generator]
-    ) -> None:
-        self._actions, self._remaining, self._rngs = actions, remaining, rngs
 
-    def draw(self, plans: FloatArray, count: int) -> FloatArray:
-        """Return neighbours [N, count, H, A] of plans [N, H, A]."""
-        drawn: FloatArray = np.repeat(plans[:, None], count, axis=1)
-        space, horizon = self._actions, plans.shape[1]
-        for neighbours, left, rng in zip(drawn, self._remaining, self._rngs, strict=True):
-            steps = min(horizon, int(left))
-            prefixes = min(count // 2, steps)
-            ends = rng.permutation(steps)[:prefixes]
-            is_past = np.arange(horizon) >= ends[:, None]
-            neighbours[:prefixes][is_past] = space.idle
-            rows = np.arange(prefixes, count)
-            places = rng.integers(steps, size=len(rows))
-            neighbours[rows, places] = self._substitutes(neighbours[rows, places], rng)
-        return drawn
-
-    def _substitutes(self, old: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return other actions than these [C, A]."""
-        space = self._actions
-        if not isinstance(space, FiniteActions):
-            return np.asarray(space.sample([rng], (len(old),))[0])
-        count = len(space.values)
-        indices = (old[:, None] == space.values).all(axis=-1).argmax(axis=1)
-        shifts = 1 + rng.integers(max(1, count - 1), size=len(old))
-        return np.asarray(space.values[(indices + shifts) % count])
+def _substitutes(space: ActionSpace, old: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return other actions than these [C, A]."""
+    if not isinstance(space, FiniteActions):
+        return np.asarray(space.sample([rng], (len(old),))[0])
+    count = len(space.values)
+    indices = (old[:, None] == space.values).all(axis=-1).argmax(axis=1)
+    shifts = 1 + rng.integers(max(1, count - 1), size=len(old))
+    return np.asarray(space.values[(indices + shifts) % count])

@@ -19,13 +19,12 @@ from pytest_cpg.contracts import (
     FloatArray,
     ImaginationError,
     Imagined,
-    IntArray,
     WorldModelError,
 )
 from pytest_cpg.contracts.errors import CURE
 from pytest_cpg.episodes.spread_run import OTHER_ANSWER
 from pytest_cpg.gates.policy_comparison.queries import PolicyQueries
-from pytest_cpg.gates.rows import Snapshot, Spread, filled
+from pytest_cpg.gates.rows import Block, Snapshot, Spread, filled
 from pytest_cpg.machine.workers import Crew, Workload
 from pytest_cpg.world_models.binding.conventions import describe
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble, bind_ensemble
@@ -120,24 +119,6 @@ def _block_size(queries: PolicyQueries, *, members: int) -> int:
     while rows > 1 and rows * of_row > _MOST_BYTES:
         rows //= 2
     return rows
-
-
-class Block(NamedTuple):
-    """Rows [R] that are imagined together, filled up by the last to the size of every block.
-
-    A row below the number of queries is a query's side a, and from there on side b.
-    """
-
-    rows: IntArray
-    size: int
-
-    def __str__(self) -> str:
-        return f"the block of sides from number {self.rows[0]} on"
-
-    @property
-    def filled(self) -> IntArray:
-        """As many rows as every block has."""
-        return np.pad(self.rows, (0, self.size - len(self.rows)), mode="edge")
 
 
 class Asked:
