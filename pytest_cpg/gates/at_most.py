@@ -49,6 +49,11 @@ class Measured:
     seconds: float = 0.0
     faults: ClassVar[Sequence[str]] = ()
 
+    @property
+    def level(self) -> float:
+        """Of the interval."""
+        return self.found.level
+
 
 class Reading(NamedTuple):
     """What was measured of a model.
@@ -208,10 +213,6 @@ class AtMost(CriteriaKind[Measured]):
         more: dict[str, Any] = {"needed": f"<={limit:g}", "p_value": result.p_value}
         return [Criterion.of_interval(number, result.found, limit, **more)]
 
-    def level(self, result: Measured) -> float:
-        """Return the level of the interval."""
-        return result.found.level
-
     def shown(self, result: Measured, model: str) -> dict[str, Any]:
         """Return the number beside its limit."""
         interval, limit = result.found, result.limit
@@ -254,7 +255,7 @@ class AtMost(CriteriaKind[Measured]):
 
     def changed(self, then: Measured, now: Measured, result: Measured) -> Drift:
         """Compare question by question, or by intervals that lie apart."""
-        worse = worsening((then.found, then.errors), (now.found, now.errors), self.level(result))
+        worse = worsening((then.found, then.errors), (now.found, now.errors), result.level)
         return Drift(
             label=Label.of(worse.low, worse.high, is_same=then.found == now.found),
             text=self.from_to(then, now),

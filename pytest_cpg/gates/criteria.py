@@ -81,8 +81,8 @@ class Cost:
 class CriteriaKind(Generic[R]):
     """A kind of gate by criteria: give it a marker, a help line, `measure`, and `criteria`.
 
-    What has another result than `Findings` gives its own ``result``, `faults` and `check`, and what
-    it keeps and shows. All else may be overridden, too. ``own`` are arguments beside the task, the
+    A result other than `Findings` has its ``faults``, ``check``, ``level`` and ``blind``, too; what
+    it keeps and shows may be overridden, as all else. ``own`` are arguments beside the task, the
     seed and the level; ``labels`` stand best first, at least one each GOOD, UNSURE and BAD, and
     ``words`` say what they mean. The unit is what the first criterion is counted in or by, as "of
     states".
@@ -150,18 +150,6 @@ class CriteriaKind(Generic[R]):
         criteria: Sequence[Criterion] = getattr(result, "criteria")  # noqa: B009
         return criteria
 
-    def faults(self, result: Any) -> Sequence[str]:
-        """Return why model or setup are broken."""
-        return tuple(result.faults)
-
-    def check(self, result: Any) -> str:
-        """Return what was run in place of a gate."""
-        return str(result.check)
-
-    def level(self, result: Any) -> float:
-        """Return the level of a result's intervals."""
-        return float(result.level)
-
     def blindness(self, result: Any) -> Blindness | None:
         """Return why a result says nothing of the model; None where it does, or fails anyway."""
         if not result.blind or self.labels[self.label(result)] >= Severity.BLIND:
@@ -176,21 +164,21 @@ class CriteriaKind(Generic[R]):
         """Return the kind's first label that is as bad."""
         return worst_of(severity, self.labels).label
 
-    def label(self, result: R) -> str:
+    def label(self, result: Any) -> str:
         """Return the kind's word for a result; of what is missed, the first says it."""
-        if self.faults(result):
+        if result.faults:
             return self.word(Severity.BROKEN)
         standings = {criterion.standing: criterion for criterion in reversed(self.criteria(result))}
         if Standing.MISSED in standings:
             return standings[Standing.MISSED].label or self.word(Severity.BAD)
         return self.word(Severity.UNSURE if Standing.OPEN in standings else Severity.GOOD)
 
-    def judge(self, result: R, max_verdict: MaxVerdict | None = None) -> Ruling:
+    def judge(self, result: Any, max_verdict: MaxVerdict | None = None) -> Ruling:
         """Return what a result says to a test that accepts no verdict worse than this one.
 
         By default one that accepts what is not sure, as a marker does.
         """
-        faults, check, label = self.faults(result), self.check(result), self.label(result)
+        faults, check, label = result.faults, result.check, self.label(result)
         if check and not faults:
             return Ruling(label=self.word(Severity.UNSURE), severity=Severity.GOOD, check=check)
         blind = self.blindness(result)
@@ -205,7 +193,7 @@ class CriteriaKind(Generic[R]):
             check=check,
         )
 
-    def alarm(self, result: R) -> Alarm:
+    def alarm(self, result: Any) -> Alarm:
         """Return what a result brings to the family of all gates.
 
         The rate is of a model that only just meets one criterion, and the others with room to
@@ -214,13 +202,13 @@ class CriteriaKind(Generic[R]):
         p_values = [criterion.p_value for criterion in self.criteria(result)] or [1.0]
         return Alarm(
             p_value=lambda: min(1.0, len(p_values) * min(p_values)),
-            rate=(1 - self.level(result)) / 2,
+            rate=(1 - result.level) / 2,
             is_settled=self.label(result) != self.word(Severity.UNSURE),
         )
 
     def card(
         self,
-        result: R,
+        result: Any,
         max_verdict: MaxVerdict | None = None,  # noqa: ARG002
         *,
         model: str = "",
@@ -236,7 +224,7 @@ class CriteriaKind(Generic[R]):
         }
         shown |= self.shown(result, model)
         judged, why, advice = (shown.pop(kind) for kind in ("judged", "why", "do"))
-        whys = self.faults(result) or (why,)
+        whys = result.faults or (why,)
         if blind is not None:
             # The ruling says why, and no more is known.
             whys, advice = (), blind.advice
@@ -263,10 +251,10 @@ class CriteriaKind(Generic[R]):
         }
 
     def table(
-        self, result: R, *, name: str, form: str, number: str = "found", **more: Any
+        self, result: Any, *, name: str, form: str, number: str = "found", **more: Any
     ) -> Table:
         """Return the table of a result's criteria, numbers in this form and under that heading."""
-        columns = (number, f"{percentage(self.level(result))} CI", "needed", "met")
+        columns = (number, f"{percentage(result.level)} CI", "needed", "met")
         rows = (
             *(criterion.row(form) for criterion in self.criteria(result)),
             *more.pop("beside", ()),
@@ -283,7 +271,7 @@ class CriteriaKind(Generic[R]):
         """What reads an entry from plain values."""
         return reading(self.entry_type)
 
-    def compare(self, accepted: Any, result: R) -> Drift:
+    def compare(self, accepted: Any, result: Any) -> Drift:
         """Compare a result with the one that was accepted.
 
         - NEW: there is none.
@@ -322,12 +310,12 @@ class CriteriaKind(Generic[R]):
         title = next(iter(now.found))
         return f"{title} {self.followed(then)} -> {self.followed(now)}"
 
-    def changed(self, then: Any, now: Any, result: R) -> Drift | None:
+    def changed(self, then: Any, now: Any, result: Any) -> Drift | None:
         """Return what became of numbers that were asked for alike; None where nothing is common.
 
         Question by question where both have the same ones, else by intervals that lie apart.
         """
-        level = 1 - (1 - self.level(result)) / len(now.found)
+        level = 1 - (1 - result.level) / len(now.found)
         worse = []
         for criterion in self.criteria(result):
             old, new = (

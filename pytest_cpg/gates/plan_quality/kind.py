@@ -15,7 +15,7 @@ from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import OF_EPISODES, REQUIRED, Argument, as_given, between, of_option
-from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Severity
+from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.choices import task_and_planner
 from pytest_cpg.gates.criteria import Cost, CriteriaKind
 from pytest_cpg.gates.criterion import Blindness, Criterion, Standing
@@ -133,15 +133,6 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
                 p_value=mean_p_value(-chance, limit=0.0, unseen=-PERFECT),
             ),
         ]
-
-    def check(self, result: PlanQualityResult) -> str:
-        """Return what was run in place of a gate."""
-        criteria = result.criteria
-        return SMOKE_TEST if criteria.is_smoke else AA_CHECK if criteria.is_aa else ""
-
-    def level(self, result: PlanQualityResult) -> float:
-        """Return the level of a result's intervals."""
-        return result.criteria.level
 
     def label(self, result: PlanQualityResult) -> str:
         """Return the gate's word for a result."""

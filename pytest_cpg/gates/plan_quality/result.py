@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.episodes.design import DesignRecord
+from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST
 from pytest_cpg.gates.plan_quality.formulas import Search
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.returns import mean_interval
@@ -128,6 +129,16 @@ class PlanQualityResult:
     solved: int
     faults: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def level(self) -> float:
+        """Of its intervals."""
+        return self.criteria.level
+
+    @property
+    def check(self) -> str:
+        """What was run in place of a gate."""
+        return SMOKE_TEST if self.criteria.is_smoke else AA_CHECK if self.criteria.is_aa else ""
 
     @property
     def exploitation(self) -> Interval | None:

@@ -152,10 +152,6 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
                 )
         return criteria
 
-    def level(self, result: ComparisonResult) -> float:
-        """Return the level of a result's intervals."""
-        return result.criteria.level
-
     def label(self, result: ComparisonResult) -> str:
         """Return the gate's word for a result."""
         label = super().label(result)

@@ -191,6 +191,11 @@ class ComparisonResult:
         return len(self.labels)
 
     @property
+    def level(self) -> float:
+        """Of its intervals."""
+        return self.criteria.level
+
+    @property
     def wrong(self) -> BoolArray:
         """Which answers are wrong [N]."""
         return np.asarray(self.answers != self.labels)
