@@ -7,6 +7,7 @@ import operator
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 REQUIRED: Final = object()
@@ -15,6 +16,7 @@ REQUIRED: Final = object()
 _YEAR = 366 * 24 * 3600
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Argument:
     """One argument of a kind's marker.
 
@@ -27,20 +29,13 @@ class Argument:
     `pytest_cpg.evaluate`, which has no session, does not take it.
     """
 
-    __slots__ = ("default", "help", "is_of_session", "name", "option", "parse")
-
-    def __init__(
-        self,
-        name: str,
-        parse: Callable[[Any], Any] | None,
-        default: Any = None,
-        *,
-        help: str = "",  # noqa: A002  # as argparse calls it
-        option: str = "",
-        is_of_session: bool = False,
-    ) -> None:
-        self.name, self.parse, self.default = name, parse, default
-        self.help, self.option, self.is_of_session = help, option, is_of_session
+    name: str
+    parse: Callable[[Any], Any] | None
+    default: Any = None
+    _: KW_ONLY
+    help: str = ""
+    option: str = ""
+    is_of_session: bool = False
 
     def __repr__(self) -> str:
         return f"Argument({self.name!r})"

@@ -33,20 +33,15 @@ def sampled_metrics(
 ) -> dict[str, Sampled]:
     """Return every metric that is defined, with its uncertainty, by a bootstrap over whole groups.
 
-    Resamples give the standard errors; plain percentiles are kept for the metrics that jump only.
-    With few wrong answers they are far too narrow: at level 0.95 they held an AUROC of 0.949 in
-    78.5 % of samples of 200 answers, ten wrong or more, and Student's in 92.6 %. The lower end of
-    ``coverage_at_risk`` is too high where hardly any coverage is safe (docs/statistics.md).
+    Resamples give the standard errors, and plain percentiles those of metrics that jump only: with
+    few wrong answers these are far too narrow. ``loss`` and ``risk_at_coverage`` have Wilson's and
+    Jeffreys' interval at the effective number of answers; ``auroc`` Student's on the logit scale,
+    and the other areas, ``rpp`` and ``regret`` on the log scale, with one degree of freedom less
+    than groups that hold a wrong answer, or a right one. docs/statistics.md has their coverage.
 
-    - ``loss`` and ``risk_at_coverage``: Wilson's interval and Jeffreys', at the effective number of
-      answers, by Student's t where that is estimated from groups.
-    - ``auroc``: Student's on the logit scale, with one degree of freedom less than groups that hold
-      a wrong answer, or than those that hold a right one. Where resamples do not differ: Wilson's.
-    - ``aurc``, ``excess``, ``aurcc``, ``rpp``, ``regret``: Student's on the log scale, likewise.
-
-    Absent are metrics that are undefined, those of the last two lines with fewer than two such
-    groups, and of the last where resamples do not differ. Raises ValueError when there are too few
-    resamples, or fewer than two groups.
+    Absent are metrics that are undefined, that have fewer than two such groups, or, but for
+    ``auroc``, of which resamples do not differ. Raises ValueError when there are too few resamples,
+    or fewer than two groups.
     """
     drawn = _resampled([answers], rng=rng, resamples=resamples, points=points)[0]
     once = measured(answers, np.ones((1, len(answers)), dtype=np.int64), points=points)
