@@ -192,16 +192,19 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
         Fewer than 10 of them are UNRESOLVED.
         """
         level = 1 - (1 - result.criteria.level) / 2
-        more = _change(then.exploitation, now.exploitation, level)
-        less = _change(now.truth, then.truth, level)
-        if more is None or less is None:
+        # What is worse is above 0: more exploitation, and less of a score.
+        pairs = [
+            _common(then.exploitation, now.exploitation),
+            _common(now.truth, then.truth),
+        ]
+        fewest = min(len(old) for old, _ in pairs)
+        if fewest < FEWEST_EPISODES:
             return None
-        pairs = ((then.exploitation, now.exploitation), (then.truth, now.truth))
-        common = [_common(*pair) for pair in pairs]
-        is_same = all(np.array_equal(*pair) for pair in common)
+        more, less = (paired_mean_interval(new, old, level=level) for old, new in pairs)
+        is_same = all(np.array_equal(*pair) for pair in pairs)
         low, high = max(more.low, less.low), min(more.high, less.high)
         too_few = ""
-        if min(len(old) for old, _ in common) < FEWEST_EPISODES_TO_CALL_ALIKE:
+        if fewest < FEWEST_EPISODES_TO_CALL_ALIKE:
             low, high, too_few = -inf, inf, f" (below {FEWEST_EPISODES_TO_CALL_ALIKE}, too few)"
         return Drift(
             label=Label.of(low, high, is_same=is_same),
@@ -281,14 +284,6 @@ def _check_can_fail(asked: Asked, criteria: Criteria) -> None:
             f"{most:g} at confidence {criteria.level:.10g}, whatever the model does. Write "
             f"{asked.written('episodes', max(50, fewest))} ({fewest} is the least that can)."
         )
-
-
-def _change(then: Scores, now: Scores, level: float) -> Interval | None:
-    """Bound the mean of now minus then over common episodes; None of fewer than two."""
-    old, new = _common(then, now)
-    if len(old) < FEWEST_EPISODES:
-        return None
-    return paired_mean_interval(new, old, level=level)
 
 
 def _common(then: Scores, now: Scores) -> tuple[FloatArray, FloatArray]:
