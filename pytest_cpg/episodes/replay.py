@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -188,18 +189,6 @@ def replay(
     )
 
 
-class _Notes:
-    """What an arm was seen to do in one episode so far."""
-
-    def __init__(self, start: FloatArray) -> None:
-        self.states = [start]
-        self.actions: list[FloatArray] = []
-        self.at: list[int] = []
-        self.plans: list[FloatArray] = []
-        self.lengths: list[int] = []
-        self.latents: list[FloatArray] = []
-
-
 def _rows(episodes: Sequence[int], starts: Starts) -> IntArray:
     """Return the episodes' rows, rising, each once."""
     if not len(episodes):
@@ -217,7 +206,8 @@ def _arm_traces(
     name: str, design: Design, model: BoundModel, starts: Starts, progress: ArmProgress | None
 ) -> list[EpisodeTrace]:
     """Run one arm on all of these starts."""
-    notes = [_Notes(state) for state in starts.states]
+    # What the arm was seen to do in each episode so far.
+    notes = [defaultdict[str, list[Any]](list, states=[state]) for state in starts.states]
     rows = {int(episode): row for row, episode in enumerate(starts.episodes)}
 
     def note_plans(episodes: IntArray, plans: Plans) -> None:
@@ -225,18 +215,18 @@ def _arm_traces(
         for episode, plan, length in zip(episodes, plans.actions, plans.lengths, strict=True):
             row = rows[int(episode)]
             note = notes[row]
-            note.latents.append(latents[row])
-            note.at.append(len(note.actions))
+            note["latents"].append(latents[row])
+            note["at"].append(len(note["actions"]))
             # A planner may write to it again.
-            note.plans.append(plan.copy())
-            note.lengths.append(int(length))
+            note["plans"].append(plan.copy())
+            note["lengths"].append(int(length))
 
     def note_step(episodes: IntArray, actions: FloatArray) -> None:
         states = run.states
         for episode, action in zip(episodes, actions, strict=True):
             row = rows[int(episode)]
-            notes[row].actions.append(action)
-            notes[row].states.append(states[row])
+            notes[row]["actions"].append(action)
+            notes[row]["states"].append(states[row])
 
     run = ArmRun(
         name,
@@ -258,7 +248,7 @@ def _arm_traces(
 
 
 def _trace(
-    notes: _Notes,
+    notes: Mapping[str, list[Any]],
     episode: int,
     task: Task,
     model: BoundModel,
@@ -266,11 +256,12 @@ def _trace(
     outcome: tuple[bool, int],
 ) -> EpisodeTrace:
     """Return an episode's trace; all its plans are rated in one batch."""
-    states, at, plans = np.stack(notes.states), np.array(notes.at), np.stack(notes.plans)
+    states, actions, plans = (np.stack(notes[name]) for name in ("states", "actions", "plans"))
+    at = np.array(notes["at"])
     # Whatever breaks is told with this episode and the step of its round.
     imagination.plans_for(np.full(len(at), episode), at)
     begun = states[at]
-    latents = np.stack(notes.latents)
+    latents = np.stack(notes["latents"])
     if model.rates_steps:
         predicted = imagination.score(imagination.rollout(latents, plans))
     else:
@@ -291,12 +282,12 @@ def _trace(
         success=success,
         steps=steps,
         states=states,
-        actions=np.stack(notes.actions),
+        actions=actions,
         scores=truth.score(states),
         at=at,
         plans=plans,
         # The episode may have been over before its last plan was.
-        lengths=np.minimum(notes.lengths, len(notes.actions) - at),
+        lengths=np.minimum(notes["lengths"], len(actions) - at),
         promised=np.where(within, predicted, np.inf).argmin(axis=1) + 1,
         predicted=predicted,
         actual=actual,

@@ -151,25 +151,22 @@ def spec_of(asked: Asked) -> Spec:
 
 def _check_returns(asked: Asked) -> None:
     """Refuse what a marker asks of returns in vain; what a session asks is for its other gates."""
-    stop, interval = (
-        asked.values[name] if asked.sources[name] == "marker" else usual
-        for name, usual in (("stop", "fixed"), ("interval", "auto"))
-    )
     if "least_return" in (asked.values["goal"] or {}):
         raise ValueError(
             'goal= says which returns are a success, and metric="return" compares the returns '
             "themselves. Leave one of them out of this marker."
         )
-    if stop != "fixed":
-        raise ValueError(
-            f'stop={stop!r} looks at successes early, and metric="return" has no such '
-            f"rule. Leave stop= out of this marker."
-        )
-    if interval != "auto":
-        raise ValueError(
-            f'interval={interval!r} bounds success rates: metric="return" has its own '
-            f"interval (t, on paired differences). Leave interval= out of this marker."
-        )
+    for option, usual, why in (
+        ("stop", "fixed", 'looks at successes early, and metric="return" has no such rule'),
+        (
+            "interval",
+            "auto",
+            'bounds success rates: metric="return" has its own interval (t, on paired differences)',
+        ),
+    ):
+        value = asked.values[option]
+        if asked.sources[option] == "marker" and value != usual:
+            raise ValueError(f"{option}={value!r} {why}. Leave {option}= out of this marker.")
 
 
 class PlanningGap:
