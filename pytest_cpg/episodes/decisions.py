@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.contracts.streams import Purpose, Stream
+
+Rows = TypeVar("Rows", IntArray, FloatArray)
 
 
 class Decision(NamedTuple):
@@ -48,3 +50,9 @@ class Decisions:
     def streams(self, seed: int, purpose: Purpose) -> list[np.random.Generator]:
         """Return a stream for each of them, the same whatever the others are."""
         return [Stream.DIAGNOSIS.of(seed, purpose, *row) for row in self.rows]
+
+
+def evenly(rows: Rows, most: int) -> Rows:
+    """Return so many rows at most, from the first to the last."""
+    places = np.linspace(0, len(rows) - 1, min(most, len(rows)))
+    return np.asarray(rows[places.round().astype(int)])

@@ -24,6 +24,7 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
+from pytest_cpg.episodes.decisions import evenly
 from pytest_cpg.episodes.design import Design, Starts, sample_starts
 from pytest_cpg.episodes.stage import Progress
 from pytest_cpg.planners.search import reads_steps
@@ -85,8 +86,7 @@ def answers_digest(model: BoundModel, design: Design, starts: Starts) -> str:
     for what a memory becomes and what a policy does. What it raises is an answer, too.
     """
     states, _ = probe_of(design.task, starts, design.seed)
-    few = np.unique(np.linspace(0, len(starts.states) - 1, _ASKED).round().astype(int))
-    states = np.concatenate([states, starts.states[few]])
+    states = np.concatenate([states, evenly(starts.states, _ASKED)])
     rngs = [Stream.PROBE.of(design.seed, _PROBES + row) for row in range(len(states))]
     size = (_PLANS, int(design.planner.horizon))
     plans = design.task.actions.sample(rngs, size)
@@ -152,8 +152,7 @@ def ignores_action(
     episodes of its arm are run again, solved ones first, until it does.
     """
     responses = Responses(model, design.task)
-    few = np.unique(np.linspace(0, len(starts.states) - 1, _PROBES).round().astype(int))
-    states = starts.states[few]
+    states = evenly(starts.states, _PROBES)
     if responses.differ(states, model.encode(states)):
         return False
     again = starts.take(np.sort(np.argsort(~arm.successes, kind="stable")[:_PROBES]))
@@ -211,7 +210,5 @@ class Responses:
 def _choices(actions: ActionSpace) -> FloatArray:
     """Return a few distinct actions [M, A], the extremes among them."""
     if isinstance(actions, FiniteActions):
-        count = len(actions.values)
-        picks = np.unique(np.linspace(0, count - 1, min(count, _ACTIONS)).round().astype(int))
-        return np.take(actions.values, picks, axis=0)
+        return evenly(actions.values, _ACTIONS)
     return np.stack([actions.low, (actions.low + actions.high) / 2, actions.high])

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, CpgError, FloatArray, IntArray
+from pytest_cpg.episodes.decisions import evenly
 from pytest_cpg.machine.files import check_unpacked_size
 from pytest_cpg.planners.search import Objective
 from pytest_cpg.stats import Interval
@@ -71,8 +72,7 @@ class TrainingStates:
     def __init__(self, observations: FloatArray, transitions: Transitions | None = None) -> None:
         from scipy.spatial import cKDTree
 
-        places = np.linspace(0, len(observations) - 1, min(len(observations), MOST_ROWS))
-        rows = places.round().astype(np.intp)
+        rows = evenly(np.arange(len(observations)), MOST_ROWS)
         rows_kept = observations[rows]
         self.transitions = transitions and Transitions(
             **{name: getattr(transitions, name)[rows] for name in _OF_TRANSITIONS}

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray, Task
+from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.contracts.task import StateScore
-from pytest_cpg.episodes.decisions import Decisions
+from pytest_cpg.episodes.decisions import Decisions, evenly
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.cause import Misreading
 from pytest_cpg.gates.planning_gap.diagnosis.conventions import Reading
@@ -99,7 +99,7 @@ def misread(
     None also where its choices are shown to be no better for it, its answers cannot be compared
     with observations, or the decisions are too few to tell by. ``trained`` is as of `evidence_of`.
     """
-    places = _evenly(decisions, np.arange(len(decisions.rows)))
+    places = decisions.take(evenly(np.arange(len(decisions.rows)), _STATES))
     decisions = _within(trained, design.task, decisions)
     steps, rows = true_steps_at(design, decisions, trained)
     model = asked_model(learned, decisions.latents[rows], steps.observations)
@@ -150,13 +150,7 @@ def _within(trained: TrainingStates | str, task: Task, decisions: Decisions) -> 
     if not isinstance(trained, str):
         inside = np.flatnonzero(trained.distances(task.observe(decisions.states)) <= 1)
         rows = inside if len(inside) >= _FEWEST else rows
-    return _evenly(decisions, rows)
-
-
-def _evenly(decisions: Decisions, rows: IntArray) -> Decisions:
-    """Return some of these decisions, from the first to the last."""
-    places = np.linspace(0, len(rows) - 1, min(len(rows), _STATES)).round().astype(int)
-    return decisions.take(rows[places])
+    return decisions.take(evenly(rows, _STATES))
 
 
 def _choices(

@@ -15,7 +15,7 @@ import numpy as np
 from pytest_cpg.contracts import BrokenModelError, CpgError, FloatArray, IntArray, Task
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.decisions import Decision, Decisions
+from pytest_cpg.episodes.decisions import Decision, Decisions, evenly
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
@@ -115,17 +115,11 @@ def _sample(result: GateResult, count: int) -> tuple[int, ...]:
     learned = result.learned
     lost = np.array(result.lost_episodes, dtype=np.intp)
     beside = learned.indices[learned.successes]
-    sample = _evenly(lost, count - min(len(beside), round(_WON * count)))
+    sample = evenly(lost, count - min(len(beside), round(_WON * count)))
     if len(beside) < count - len(sample):
         beside = np.setdiff1d(learned.indices, lost)
-    sample = np.concatenate([sample, _evenly(beside, count - len(sample))])
+    sample = np.concatenate([sample, evenly(beside, count - len(sample))])
     return tuple(int(episode) for episode in np.sort(sample))
-
-
-def _evenly(pool: IntArray, count: int) -> IntArray:
-    """Return so many of them, from the first to the last."""
-    places = np.linspace(0, len(pool) - 1, min(count, len(pool)))
-    return np.asarray(pool[places.round().astype(int)])
 
 
 def _evidence(
@@ -205,10 +199,7 @@ def _walks(number: int, arm: Arm, task: Task, starts: Starts) -> list[_Walk]:
 
 def _decisions(walks: Sequence[_Walk], learned: Imagination) -> Decisions:
     """Return some of the places that each arm came to, from its first to its last."""
-    at = [
-        np.unique(np.linspace(0, count - 1, min(count, _DECISIONS)).round()).astype(int)
-        for count in (len(walk.actions) for walk in walks)
-    ]
+    at = [evenly(np.arange(count), _DECISIONS) for count in (len(walk.actions) for walk in walks)]
     return Decisions(
         rows=tuple(
             Decision(walk.episode, walk.arm, int(step))
@@ -260,7 +251,7 @@ def _headroom(
             "oracle",
             replace(design, planner=wider, metric="success", perturbation=None),
             bound_as_truth(oracle, design, starts),
-            starts.take(_evenly(failed, count)),
+            starts.take(evenly(failed, count)),
             progress=partial(progress, "wider"),
         )
         arm = run.advance(count)
