@@ -165,6 +165,26 @@ class NoteOnStarts(Protocol):
         """One clause, such as which share of all starts these are; or None."""
 
 
+class Parts(Protocol):
+    """A task whose observations are of several things, and whose actions are each on one."""
+
+    @property
+    def parts(self) -> Mapping[str, Sequence[int]]:
+        """The columns of an observation that are of each, by its name."""
+
+    def acted_on(self, actions: FloatArray) -> IntArray:
+        """Say which of the parts, by their numbers from 0, actions [B, A] are on: [B]."""
+        ...
+
+
+class Draws(Protocol):
+    """A task whose steps are drawn, by what its states hold."""
+
+    def redrawn(self, states: FloatArray, seeds: IntArray) -> FloatArray:
+        """Return states [B, S] as they are, but for the draws that come, by seeds [B]."""
+        ...
+
+
 class ChangeablePhysics(Protocol):
     """A task whose real physics can be other than its own."""
 

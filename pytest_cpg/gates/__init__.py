@@ -32,6 +32,7 @@ BUILT_IN = {
     "cpg_plan_quality": BuiltIn("plan_quality.kind:PlanQuality", ("oracle_dynamics",)),
     "cpg_counterfactual": BuiltIn("prediction.counterfactual:counterfactual", ()),
     "cpg_retrieval": BuiltIn("prediction.retrieval:retrieval", ()),
+    "cpg_response": BuiltIn("prediction.response:response", ()),
 }
 """By marker."""
 

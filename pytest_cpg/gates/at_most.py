@@ -83,7 +83,11 @@ _WANTED = 'to return the number as sampled, and on how much: Percentile(...), "5
 FEW = 8
 # The column of a model that knows nothing; other columns, as messages have them.
 KNOWS_NOTHING = "knows nothing"
-_IGNORANT = {KNOWS_NOTHING: "a model that knows nothing", "copy": "a copy of the input"}
+_IGNORANT = {
+    KNOWS_NOTHING: "a model that knows nothing",
+    "copy": "a copy of the input",
+    "all": "a model in which everything answers",
+}
 _LABELS = {
     "WITHIN LIMIT": Severity.GOOD,
     "UNCLEAR": Severity.UNSURE,

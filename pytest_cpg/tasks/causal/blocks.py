@@ -241,6 +241,17 @@ class Blocks(TowardsTarget):
             "contact": moved.pushes | moved.is_blocked,
         }
 
+    @property
+    def parts(self) -> dict[str, tuple[int, int]] | None:
+        """Of each block where it is; pixels are of no block."""
+        if self.look != "vector":
+            return None
+        return {f"block {n}": (2 * n, 2 * n + 1) for n in range(self.blocks)}
+
+    def acted_on(self, actions: FloatArray) -> IntArray:
+        """Say which block actions [B, 2] move: [B]."""
+        return actions[:, 0].astype(np.intp)
+
     def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, H, 2] to the states after each action [B, H, S]."""
         return rolled_out(self.step, states, actions)

@@ -209,6 +209,22 @@ class Chemistry(TowardsTarget):
         places = np.concatenate(np.divmod(states[..., 2 * size : 3 * size], SIDE), axis=-1)
         return np.concatenate([*both, places], axis=-1)
 
+    @property
+    def parts(self) -> dict[str, range]:
+        """Of each object the numbers that say its colour."""
+        size = self.colours
+        return {f"object {n}": range(n * size, (n + 1) * size) for n in range(self.objects)}
+
+    def acted_on(self, actions: FloatArray) -> IntArray:
+        """Say whose colour actions [B, 2] set: [B]."""
+        return actions[:, 0].astype(np.intp)
+
+    def redrawn(self, states: FloatArray, seeds: IntArray) -> FloatArray:
+        """Return states [B, S] as they are, but for the colours that are drawn from there."""
+        after = np.array(states, dtype=np.float64)
+        after[:, -2] = seeds
+        return after
+
     def shown(self, colours: FloatArray) -> FloatArray:
         """Return a 1 at each colour [..., N] among zeros: [..., N C]."""
         is_it = colours[..., None] == np.arange(self.colours)

@@ -1,0 +1,264 @@
+"""Response: which parts of the world answer to an action on which, in a model and in truth.
+
+Actions on one part are varied from the same state, and what differs afterwards has answered. That
+shows descendants, and no edges: a chain of causes and a full graph respond alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    BoolArray,
+    FiniteActions,
+    FloatArray,
+    IntArray,
+    Task,
+    WorldModelError,
+)
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import Draws, Observed, Parts
+from pytest_cpg.gates.arguments import Argument, whole
+from pytest_cpg.gates.at_most import AtMost, Measured, Reading
+from pytest_cpg.gates.card import Cell, Figure
+from pytest_cpg.gates.kind import Asked, Run
+from pytest_cpg.gates.prediction.counterfactual import visited
+from pytest_cpg.stats.sampled import Percentile
+from pytest_cpg.world_models.binding.bound import BoundModel
+
+_STATES, _DRAWS, _VALUES, _RESAMPLES = 100, 12, 8, 1000
+# Of the strongest response of a part in truth: what counts as one, and what as none.
+_SOME, _NONE = 0.1, 0.05
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Responses(Measured):
+    """How strongly effects answer to causes, as shares of an effect's strongest answer in truth.
+
+    Attributes
+    ----------
+    truth, learned, low, high : array [G, P]
+        In truth and in the model, with the ends of the model's interval.
+    """
+
+    causes: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
+    truth: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    learned: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    low: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    high: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+def parts_of(task: Task) -> dict[str, list[int]]:
+    """Return the columns of each part of an observation; by default each is a part."""
+    if has(task, Parts):
+        return {name: [*columns] for name, columns in task.parts.items()}
+    names = task.observed if has(task, Observed) else map(str, range(task.observation_size))
+    return {f"{name} (number {column})": [column] for column, name in enumerate(names)}
+
+
+def varied(task: Task, streams: Sequence[np.random.Generator]) -> tuple[list[str], FloatArray]:
+    """Return causes [G], and for each state actions [N, G, K, A] that are varied in that alone."""
+    space = task.actions
+    if has(task, Parts) and isinstance(space, FiniteActions):
+        on, names = np.asarray(task.acted_on(space.values)), [*task.parts]
+        groups = [np.flatnonzero(on == part) for part in range(len(names))]
+        causes = [name for name, group in zip(names, groups, strict=True) if len(group) > 1]
+        most = max(map(len, groups))
+        rows = np.array([np.resize(group, most) for group in groups if len(group) > 1])
+        return causes, np.broadcast_to(space.values[rows], (len(streams), *rows.shape, space.size))
+    drawn = space.sample(streams, (_VALUES,))
+    if isinstance(space, FiniteActions):
+        return ["the action"], drawn[:, None]
+    actions = np.repeat(drawn[:, None, :1], space.size, axis=1).repeat(_VALUES, axis=2)
+    for column in range(space.size):
+        actions[:, column, :, column] = drawn[..., column]
+    return [f"action {column}" for column in range(space.size)], actions
+
+
+def spreads(ends: FloatArray, parts: Sequence[Any]) -> FloatArray:
+    """Return how much parts differ between actions [B, G, P]: variances, without that of draws.
+
+    ``ends`` [B, G, K, M, O] are M draws after each of K actions.
+    """
+    between = ends.mean(axis=3).var(axis=2, ddof=1)
+    if ends.shape[3] > 1:
+        between = between - ends.var(axis=3, ddof=1).mean(axis=2) / ends.shape[3]
+    return np.stack([between[..., list(columns)].sum(axis=-1) for columns in parts], axis=-1)
+
+
+def answers(
+    model: BoundModel, states: FloatArray, plans: FloatArray, owners: IntArray, numbers: IntArray
+) -> FloatArray:
+    """Return the model's spreads [B, G P], from states [B, M, S] by plans [B, G, K, H, A]."""
+    if model.observe is None:
+        raise WorldModelError(
+            "the model's latents have no parts that could answer: add decode(latents [..., Z]) -> "
+            "observations [..., O]."
+        )
+    draws = states.shape[1] if model.noise_size or model.may_diverge else 1
+    noise = None
+    if model.noise_size:
+        size = (*plans.shape[1:3], draws, plans.shape[3], model.noise_size)
+        drawn = [np.random.default_rng(number).standard_normal(size) for number in numbers]
+        noise = np.array(drawn).reshape(-1, plans.shape[3], model.noise_size)
+    begun, flat = _crossed(states[:, :draws], plans)
+    reached = model.observe(model.rollout(model.encode(begun), flat, noise)[:, -1])
+    ends = reached.reshape(*plans.shape[:3], draws, -1)
+    parts = [np.flatnonzero(owners[0] == part) for part in range(owners[0].max() + 1)]
+    return spreads(ends, parts).reshape(len(plans), -1)
+
+
+def _crossed(states: FloatArray, plans: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return a state and a plan for each state [B, M, S], plan [B, G, K, H, A] and draw."""
+    groups, tries = plans.shape[1:3]
+    begun = np.broadcast_to(
+        states[:, None, None], (len(states), groups, tries, *states.shape[1:])
+    ).reshape(-1, states.shape[-1])
+    return begun, plans.repeat(states.shape[1], axis=2).reshape(-1, *plans.shape[3:])
+
+
+class Response(AtMost):
+    """The kind `cpg_response`."""
+
+    result = entry_type = Responses
+
+    def reading(self, spec: Asked, model: Any, run: Run) -> Reading:
+        """Return the share of entries in which model and truth differ, and the entries."""
+        asked = self.asked(spec, run)
+        task = asked.task
+        parts = parts_of(task)
+        states, plans = asked.arrays[:2]
+        causes, _ = varied(task, [np.random.default_rng(0)])
+        begun, flat = _crossed(states, plans)
+        ends = np.asarray(task.observe(task.rollout(begun, flat)[:, -1]))
+        ends = ends.reshape(*plans.shape[:3], states.shape[1], -1)
+        true = spreads(ends, [*parts.values()])
+        shape = true.shape
+        own = self.answers(asked, model, run).reshape(shape)
+        if not np.isfinite(own).all():
+            raise WorldModelError("the model predicted what is no finite number.")
+        unit = true.mean(axis=0).max(axis=0)
+        apart = ends.reshape(-1, ends.shape[-1]).var(axis=0)
+        usual = np.array([apart[columns].sum() for columns in parts.values()])
+        unit = np.where(unit > 0, unit, np.where(usual > 0, usual, 1.0))
+        truth = _strength(true.mean(axis=0) / unit)
+        if not (truth >= _SOME).any():
+            raise WorldModelError(
+                f"{task.name}: nothing answers to any action in {len(true)} states. Ask for a "
+                f"longer horizon, or of another task."
+            )
+        rows = np.random.default_rng(spec.values["seed"]).integers(
+            len(true), size=(_RESAMPLES, len(true))
+        )
+        again = _strength(own[rows].mean(axis=1) / unit)
+        differs = _differs(_strength(true[rows].mean(axis=1) / unit), again)
+        learned = _strength(own.mean(axis=0) / unit)
+        low, high = np.quantile(again, [0.025, 0.975], axis=0)
+        return Reading(
+            Percentile(
+                estimate=float(_differs(truth, learned).mean()),
+                resamples=differs.mean(axis=(1, 2)),
+            ),
+            f"{len(true)} states",
+            ignorant={
+                who: Percentile(
+                    estimate=float(_differs(truth, other).mean()),
+                    resamples=np.full(_RESAMPLES, _differs(truth, other).mean()),
+                )
+                for who, other in (("copy", 0 * truth), ("all", 0 * truth + 1))
+            },
+            more={
+                "causes": tuple(causes),
+                "effects": tuple(parts),
+                "truth": truth,
+                "learned": learned,
+                "low": low,
+                "high": high,
+            },
+        )
+
+    def shown(self, result: Any, model: str) -> dict[str, Any]:
+        """Return the number, and which parts answer otherwise than in truth."""
+        wrong = _differs(result.truth, result.learned)
+        texts, notes = [], []
+        for number, (cause, effect) in enumerate(np.ndindex(*result.truth.shape)):
+            names = result.causes[cause], result.effects[effect]
+            interval = f"[{result.low[cause, effect]:.2f}, {result.high[cause, effect]:.2f}]"
+            sizes = f"{result.learned[cause, effect]:.2f} {interval}"
+            sizes += f", in truth {result.truth[cause, effect]:.2f}"
+            notes.append(Cell(number, f"{names[1]} to {names[0]} {sizes}"))
+            if wrong[cause, effect]:
+                is_missing = result.learned[cause, effect] < result.truth[cause, effect]
+                verb = "does not answer" if is_missing else "answers, and should not,"
+                texts.append(f"{names[1]} {verb} to {names[0]}: {sizes}")
+        card = super().shown(result, model)
+        more = len(texts) - _MOST_NAMED
+        if texts:
+            named = "; ".join(texts[:_MOST_NAMED])
+            card["why"] = f"{named}{f'; and {more} more' if more > 0 else ''}."
+        places = np.flatnonzero(wrong.ravel()).tolist()
+        right = np.flatnonzero(~wrong.ravel()).tolist()
+        figure = Figure(
+            kind="cells",
+            title="What answers to what",
+            reading="Row by row: each part's answer to the first cause, then to the next.",
+            axes=("pair", ""),
+            series={"as in truth": tuple(right), "otherwise": tuple(places)},
+            cells=tuple(notes),
+        )
+        return {**card, "figures": (figure,)}
+
+
+def _strength(ratios: FloatArray) -> FloatArray:
+    return np.sqrt(np.maximum(ratios, 0.0))
+
+
+def _differs(truth: FloatArray, learned: FloatArray) -> BoolArray:
+    """Return where one of both answers, and the other does not."""
+    is_lost = (truth >= _SOME) & (learned < _NONE)
+    return np.asarray(is_lost | ((truth < _NONE) & (learned >= _SOME)))
+
+
+def questions(asked: Asked, task: Task) -> Sequence[Any]:
+    """Return states [N, M, S] with their draws, plans [N, G, K, H, A], and what is asked beside.
+
+    Which part each column of an observation is of [N, O], -1 for none, and a number [N] for noise.
+    """
+    seed = asked.values["seed"]
+    states = visited(task, seed, _STATES)
+    streams = [np.random.default_rng([seed, row, 7]) for row in range(len(states))]
+    _, first = varied(task, streams)
+    later = task.actions.sample(streams, (1, 1, asked.values["horizon"] - 1))
+    later = np.broadcast_to(later, (*first.shape[:3], *later.shape[3:]))
+    plans = np.concatenate([first[:, :, :, None], later], axis=3)
+    drawn = states[:, None]
+    if has(task, Draws):
+        drawn = np.repeat(drawn, _DRAWS, axis=1)
+        seeds = np.random.default_rng([seed, 8]).integers(2**31, size=drawn.shape[:2])
+        drawn = task.redrawn(drawn.reshape(-1, states.shape[1]), seeds.ravel()).reshape(drawn.shape)
+    owners = np.full(task.observation_size, -1)
+    for part, columns in enumerate(parts_of(task).values()):
+        owners[columns] = part
+    return drawn, plans, np.tile(owners, (len(states), 1)), np.arange(len(states))
+
+
+def response() -> Response:
+    """Return the kind `cpg_response`."""
+    return Response(
+        marker="cpg_response",
+        help="whether the same things answer to the same actions in a world model and in truth",
+        number="distance",
+        questions=questions,
+        error=answers,
+        most=1.0,
+        own=(Argument("horizon", whole(1, 1000), 1, help="steps until answers are looked at"),),
+        unit="of answers",
+        advice="Train on transitions in which that cause varies while others stay, and see that no "
+        "part of the network is cut off from its action.",
+    )

@@ -1,0 +1,139 @@
+"""Whether the same things answer to the same actions in a model and in truth."""
+
+import numpy as np
+import pytest
+from test_counterfactual import USUAL
+from wrong_physics import TRUE, WRONG
+
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.episodes.arms import Execution
+from pytest_cpg.gates.kind import Asked, Components, Run
+from pytest_cpg.gates.prediction.response import response, spreads
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.causal.blocks import Blocks
+from pytest_cpg.tasks.causal.chemistry import Chemistry, ExactChemistry
+from pytest_cpg.world_models import OracleDynamics
+
+KIND = response()
+
+
+def answered(model, task, **more):
+    """Return the gate's result of a model."""
+    values = {**USUAL, "model": "", "task": "world", "limit": 0.05, "confidence": 0.95, **more}
+    components = Components(tasks={"world": lambda: task}, planners={}, world_models={})
+    asked = Asked(values=values, sources={}, components=components)
+    run = Run(
+        given={},
+        execution=Execution(),
+        task=lambda choice: choice.build(),
+        progress=lambda *_: None,
+    )
+    return KIND.measure(asked, model, run)
+
+
+def drawn(task):
+    """Return a model that draws colours from the right tables, by normal noise."""
+
+    class Drawn:
+        noise_size = 1
+
+        def __call__(self, observations, actions, noise):
+            chances = ExactChemistry(task)(observations, actions)
+            size = task.objects * task.colours
+            sums = chances[:, :size].reshape(len(chances), task.objects, -1).cumsum(axis=-1)
+            spread = (np.sin(1e4 * noise * np.arange(1, task.objects + 1)) + 1) / 2
+            colours = (spread[..., None] >= sums[..., :-1]).sum(axis=-1)
+            shown = task.shown(colours.astype(float))
+            return np.concatenate([shown, observations[:, size:]], axis=1)
+
+    return Drawn()
+
+
+@pytest.mark.parametrize("graph", ["chain", "full", "collider"])
+def test_the_right_model_answers_as_the_truth_does(graph):
+    task = Chemistry(graph=graph, objects=4)
+    for model in (OracleDynamics(task), ExactChemistry(task)):
+        result = answered(model, task)
+        assert result.found.estimate == 0
+        assert result.found.high < 0.1
+        assert result.beside["copy"] > 0.25
+    descendants = task.descendants | np.eye(4, dtype=bool)
+    assert not (result.truth[~descendants] > 0.01).any()
+
+
+def test_a_model_that_draws_is_compared_by_what_it_draws():
+    task = Chemistry(graph="collider", objects=3)
+    assert answered(drawn(task), task).found.estimate == 0
+
+
+def test_reversed_and_independent_models_fail_and_what_is_wrong_is_named():
+    task = Chemistry(graph="collider", objects=4)
+
+    def independent(observations, actions):
+        after = observations.copy()
+        now = after[:, :20].reshape(-1, 4, 5)
+        now[np.arange(len(now)), actions[:, 0].astype(int)] = np.eye(5)[actions[:, 1].astype(int)]
+        after[:, :20] = now.reshape(len(now), -1)
+        return after
+
+    def mirrored(observations, actions):
+        """Causes are effects: the last object sets the others."""
+        after = independent(observations, actions)
+        rows = np.flatnonzero(actions[:, 0] == 3)
+        after[rows, :15] = np.tile(np.eye(5)[actions[rows, 1].astype(int)], 3)
+        return after
+
+    for model, texts in (
+        (independent, ["object 3 does not answer to object 0"]),
+        (mirrored, ["object 3 does not answer to object 0", "; and 1 more"]),
+    ):
+        result = answered(model, task)
+        assert KIND.label(result) == "ABOVE LIMIT"
+        (why,) = KIND.card(result).texts("why")
+        assert [text for text in texts if text not in why] == [], why
+    assert "object 0 answers, and should not, to object 3" in why
+    numbers = {cell.number for figure in KIND.card(result).figures for cell in figure.cells}
+    assert numbers == set(range(16))
+
+
+def test_blocks_answer_to_what_pushes_them():
+    assert answered(TRUE, Blocks()).found.estimate == 0
+    for name, model in WRONG.items():
+        assert answered(model, Blocks()).found.low > 0.1, name
+
+
+def test_numbers_of_an_observation_are_the_parts_of_any_other_task():
+    task = TASKS["maze"]()
+    result = answered(OracleDynamics(task), task)
+    assert result.causes == ("the action",)
+    assert len(result.effects) == 2
+    assert result.found.estimate == 0
+    assert answered(lambda o, a: o, task).found.estimate == 1
+
+
+def test_nothing_that_answers_and_nothing_to_see_are_errors():
+    class Still(Blocks):
+        def step(self, states, actions):
+            return states.copy()
+
+    with pytest.raises(WorldModelError, match="nothing answers to any action in 100 states"):
+        answered(TRUE, Still())
+
+    class Latent:
+        def rollout(self, latents, plans):
+            return np.repeat(latents[:, None], plans.shape[1], axis=1)
+
+        def encode(self, observations):
+            return observations[:, :3]
+
+    with pytest.raises(WorldModelError, match="the model's latents have no parts"):
+        answered(Latent(), Blocks())
+    with pytest.raises(WorldModelError, match="no finite number"):
+        answered(lambda o, a: o * np.nan, Blocks())
+
+
+def test_draws_are_no_answer():
+    ends = np.random.default_rng(0).normal(size=(4000, 1, 3, 6, 2))
+    assert abs(spreads(ends, [[0], [1]]).mean(axis=0)).max() < 0.02
+    ends += np.arange(3)[:, None, None]
+    assert spreads(ends, [[0, 1]]).mean() == pytest.approx(2, rel=0.03)
