@@ -20,23 +20,29 @@ from train import Recipe, load, task_of, train
 
 RESULTS = Path(__file__).parent / "results"
 FOUND = RESULTS / "found.json"
-HALF, WHOLE = 1, 4
+HALF = 1
+WHOLE = {"ae": 4, "vae": 4, "gnn": 4, "modular": 6}
 KINDS = "ae", "gnn", "modular"
+
+
+def whole(world, kind, **more):
+    return Recipe(world, kind, epochs=WHOLE[kind], **more)
+
+
 # In the order in which they are run: first what answers most.
 RECIPES = [
-    Recipe("blocks:3", "modular", epochs=6),
     *(Recipe("blocks:3", kind, epochs=HALF) for kind in ("modular", "ae")),
-    *(Recipe("blocks:3", kind, epochs=WHOLE) for kind in ("gnn", "ae")),
+    *(whole("blocks:3", kind) for kind in KINDS[::-1]),
     Recipe("blocks:3", "gnn", epochs=HALF),
     *(Recipe(f"chemistry:collider5{places}", "ae", epochs=2) for places in ("", "-dynamic")),
-    *(Recipe("blocks:3", kind, seed=seed, epochs=WHOLE) for seed in (1, 2, 0) for kind in KINDS),
+    *(whole("blocks:3", kind, seed=seed) for seed in (1, 2) for kind in KINDS),
     *(
         Recipe(f"chemistry:{graph}5", "modular", epochs=2)
         for graph in ("collider", "chain", "full")
     ),
-    *(Recipe("blocks:3", kind, loss="nll", epochs=WHOLE) for kind in ("ae", "vae")),
-    *(Recipe("blocks:5", kind, epochs=WHOLE) for kind in KINDS),
-    *(Recipe("blocks:3-fixed-unobserved", kind, epochs=WHOLE) for kind in ("ae", "modular")),
+    *(whole("blocks:3", kind, loss="nll") for kind in ("ae", "vae")),
+    *(whole("blocks:5", kind) for kind in KINDS),
+    *(whole("blocks:3-fixed-unobserved", kind) for kind in ("ae", "modular")),
 ]
 
 
@@ -53,8 +59,8 @@ def measured(recipe, row, path):
     for k in HORIZONS:
         for rates in ("distance", "reward"):
             model.rates = rates
-            # One step is the same, unseen or not.
-            for is_open in (False, True)[: 1 + (k > 1)]:
+            # As published by rewards alone; one step is the same, unseen or not.
+            for is_open in (False, True) if rates == "reward" and k > 1 else (False,):
                 gate = planning(task_of(recipe.world, k=k), model, is_open=is_open)
                 arms = (gate.oracle, gate.rescored, gate.learned, gate.chance)
                 counts = [None if arm is None else arm.success_count for arm in arms]

@@ -1,4 +1,4 @@
-"""A small model repository: modules that are trained for a minute, and a quarter of that."""
+"""A small model repository: modules that are trained for a minute, and a sixth of that."""
 
 import pytest
 from train import Recipe, load, train
