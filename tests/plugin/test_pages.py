@@ -21,7 +21,8 @@ from pytest_cpg.tasks import TASKS
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.docs
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
-ELSEWHERE = {"models", "kinds-of-gate"}
+# Pages whose blocks are run by tests of their own.
+ELSEWHERE = {"models", "kinds-of-gate", "causal-worlds"}
 TRANSCRIPTS = importlib.util.spec_from_file_location("transcripts", ROOT / "docs/transcripts.py")
 transcripts = importlib.util.module_from_spec(TRANSCRIPTS)
 TRANSCRIPTS.loader.exec_module(transcripts)
