@@ -15,9 +15,9 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import bound_to_starts, starts_of
 from pytest_cpg.planners import Greedy
 from pytest_cpg.tasks import TASKS, named_task
-from pytest_cpg.tasks.causal.blocks import SETTINGS, Blocks, SeenBlocks, move
+from pytest_cpg.tasks.causal.blocks import Blocks, SeenBlocks, move
 from pytest_cpg.tasks.causal.chemistry import GRAPHS, Chemistry, ExactChemistry
-from pytest_cpg.tasks.causal.looks import stamps
+from pytest_cpg.tasks.causal.looks import SETTINGS, stamps
 from pytest_cpg.world_models import OracleDynamics
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from types import MappingProxyType
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -20,6 +19,7 @@ from pytest_cpg.contracts.arrays import read_only, rolled_out
 from pytest_cpg.contracts.errors import WorldModelError
 from pytest_cpg.tasks.causal.looks import (
     SET_1,
+    SETTINGS,
     SIDE,
     Look,
     as_grid,
@@ -97,30 +97,6 @@ def move(cells: IntArray, weights: FloatArray, blocks: IntArray, directions: Int
     return Moved(after, pushes, is_occupied & ~pushes, is_invalid)
 
 
-class _Setting(NamedTuple):
-    """What of a block shows its weight, and how many shapes there are.
-
-    Attributes
-    ----------
-    shades : str
-        "near": of blue, near to those of its rank; "any": of blue, in the order of weights; "": one
-        of nine colours, of which each has its weight.
-    """
-
-    shades: str
-    shapes: int
-    is_fixed: bool = False
-
-
-SETTINGS: Mapping[str, _Setting] = MappingProxyType(
-    {
-        "observed": _Setting("near", 3),
-        "unobserved": _Setting("", 3),
-        "fixed-unobserved": _Setting("", 3, is_fixed=True),
-        "zero-shot": _Setting("any", 3),
-        "zero-shot-shape": _Setting("near", 6),
-    }
-)
 STRATA = ("all", "push", "blocked")
 
 

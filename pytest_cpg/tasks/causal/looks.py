@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,32 @@ def _colours(codes: str) -> Frames:
 # The maps "Blues" and "Set1" of ColorBrewer, https://colorbrewer2.org.
 _BLUES = _colours("f7fbff deebf7 c6dbef 9ecae1 6baed6 4292c6 2171b5 08519c 08306b")
 SET_1 = _colours("e41a1c 377eb8 4daf4a 984ea3 ff7f00 ffff33 a65628 f781bf 999999")
+
+
+class Setting(NamedTuple):
+    """What of a block shows its weight, and how many shapes there are.
+
+    Attributes
+    ----------
+    shades : str
+        "near": of blue, near to those of its rank; "any": of blue, in the order of weights; "": one
+        of nine colours, of which each has its weight.
+    """
+
+    shades: str
+    shapes: int
+    is_fixed: bool = False
+
+
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {
+        "observed": Setting("near", 3),
+        "unobserved": Setting("", 3),
+        "fixed-unobserved": Setting("", 3, is_fixed=True),
+        "zero-shot": Setting("any", 3),
+        "zero-shot-shape": Setting("near", 6),
+    }
+)
 
 
 def blues(shades: FloatArray) -> Frames:
