@@ -59,6 +59,21 @@ def _on_bodies(end, **more):
     return {f"{body}-mixed{end}": Cell(body, **more) for body in BODIES}
 
 
+# What the paper's tables change, with the target that its baselines teach.
+ABLATIONS = {
+    "prior": {"training": {"prior_scale": 5.0}},
+    "gaussian": {"training": GAUSSIAN, "draws": True},
+    "not-normalised": {"training": NEITHER},
+}
+
+
+def _ablated(name, environment, recipe="mixed"):
+    return {
+        f"{name}-same-{change}": Cell(environment, recipe, **SAME, **settings)
+        for change, settings in ABLATIONS.items()
+    }
+
+
 BASE = "hopper-mixed"
 TABLES = {
     "same": {
@@ -92,6 +107,16 @@ TABLES = {
     "members": {
         "hundred": Cell(members=100),
         "hundred-same": Cell(members=100, **SAME),
+    },
+    "ablations": {
+        **{
+            name: cell
+            for body in BODIES
+            for kind in KINDS
+            for name, cell in _ablated(f"{body}-{kind}", body, kind).items()
+        },
+        **{name: cell for maze in MAZES for name, cell in _ablated(maze, maze).items()},
+        **_on_bodies("-same-autoregressive", **SAME, training=AUTOREGRESSIVE),
     },
     "mazes": {
         name + end: Cell(name, **more)

@@ -1,8 +1,8 @@
 """Train ensembles, and write how they answer: python grid.py NAME --data FOLDER
 
 FOLDER holds the published queries, as convert.py writes them. Each cell of a table
-is run with five seeds, which decide its transitions and its training. What results.jsonl has is not
-run again, so that Ctrl-C costs one run; results.md has the tables.
+is run with five seeds, or as many as --seeds says, which decide its transitions and its training.
+What results.jsonl has is not run again, so that Ctrl-C costs one run; results.md has the tables.
 
 """
 
@@ -37,6 +37,7 @@ def main():
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a table or a cell; all, if none")
     parser.add_argument("--data", required=True, metavar="FOLDER", help="of the published queries")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), metavar="N", help="of each cell")
     options = parser.parse_args()
     names = options.names or list(TABLES)
     for name in names:
@@ -44,15 +45,15 @@ def main():
             parser.error(f"no table or cell {name!r}. See --help.")
     wanted = [cell for name in names for cell in TABLES.get(name, [name])]
     try:
-        run_all(wanted, options.data)
+        run_all(wanted, options.data, SEEDS[: options.seeds])
     finally:
         tables.write()
 
 
-def run_all(names, folder):
+def run_all(names, folder, seeds):
     """Run what results.jsonl lacks, one data set after the other."""
     known = found()
-    runs = [(name, seed) for name in dict.fromkeys(names) for seed in SEEDS]
+    runs = [(name, seed) for name in dict.fromkeys(names) for seed in seeds]
     missing = [(name, seed) for name, seed in runs if seed not in known.get(name, {})]
     missing.sort(key=lambda run: (CELLS[run[0]].environment, CELLS[run[0]].recipe, run[1]))
     for done, (name, seed) in enumerate(missing):

@@ -8,7 +8,7 @@ import numpy as np
 from cells import BODIES, KINDS
 from grading import COVERAGES
 from results import found
-from tables import HORIZONS, PUBLISHED, by_horizon, ev_losses, half_width, values
+from tables import HORIZONS, by_horizon, ev_losses, half_width, published_losses, values
 
 from pytest_cpg.gates.policy_comparison.answers import CONFIDENCES
 
@@ -99,7 +99,7 @@ def horizons(runs):
     for number, body in enumerate(BODIES):
         panel = Panel(40 + 230 * number, 62, 195, 190, HORIZONS, 0.5)
         marks += panel.axes(f"{TITLES[body]}: loss of EV", step=0.1, foot="horizon")
-        marks += panel.series([[PUBLISHED["loss"][body][h]] for h in HORIZONS], INK)
+        marks += panel.series([[published_losses(body)[h]] for h in HORIZONS], INK)
         for end, colour, shift in (("-same", LEARNED, 0.12), ("", ORACLE, 0)):
             losses = ev_losses(runs, f"{body}-mixed{end}")
             marks += panel.series([losses[h] for h in HORIZONS], colour, shift=shift)

@@ -13,6 +13,14 @@ from pytest_cpg.stats.intervals import student_critical_value
 HERE = Path(__file__).parent
 PUBLISHED = json.loads((HERE / "published.json").read_text())
 HORIZONS = ("10", "20", "30", "40", "50")
+METRICS = {"loss": "loss", "aurcc": "AURCC", "rpp": "RPP", "cr": "CR_10"}
+# The paper's tables of a change, of bodies and of mazes; its key there, and the end of our cells.
+CHANGES = {
+    "6": ("10", "prior of scale 5", "5", "-prior"),
+    "7": ("13", "autoregressive", "autoregressive", "-autoregressive"),
+    "11": ("12", "stochastic", "False", "-gaussian"),
+    "14": ("15", "not normalised", "False", "-not-normalised"),
+}
 # Cells of every kind, for tables by horizon, by confidence and of the claims.
 SOME = (
     "hopper-mixed-same",
@@ -47,6 +55,7 @@ def written(runs):
     """Return all tables, of the cells that were run."""
     parts = {
         "Learned with s' = s, beside Tables 3 and 4 of the paper: loss of EV": against_paper,
+        "Beside the paper's other tables, with s' = s": beside_paper,
         "Kinds of data: loss": lambda runs: by_kind(runs, "loss", "always a"),
         "Kinds of data: AUROC": lambda runs: by_kind(runs, "auroc"),
         "Kinds of data: coverage at risk .05": lambda runs: by_kind(runs, "coverage_at_risk"),
@@ -73,7 +82,7 @@ def against_paper(runs):
     """Return losses of cells that learn s' = s beside the published ones, by horizon."""
     rows = []
     for body in BODIES:
-        published, cells = PUBLISHED["loss"][body], [f"{body}-{kind}-same" for kind in KINDS]
+        published, cells = published_losses(body), [f"{body}-{kind}-same" for kind in KINDS]
         first = cells[0]
         if first not in runs:
             continue
@@ -94,6 +103,82 @@ def against_paper(runs):
         errors = [(loss * (1 - loss) / counts[key]) ** 0.5 for key, loss in losses.items()]
         rows.append(["standard error of so many queries", *map(number, errors)])
     return ["", "all", *HORIZONS], rows
+
+
+def published_losses(body):
+    """Return the published losses of EV, of all queries and by horizon."""
+    by_horizon = {h: row["loss"][0] for h, row in PUBLISHED["3"][body].items()}
+    return {"all": PUBLISHED["4"][body]["ev"]["loss"][0], **by_horizon}
+
+
+def beside_paper(runs):
+    """Return the paper's numbers beside ours, and whether both intervals overlap."""
+    rows = []
+    for number, world, key, setting, cells, part in counterparts():
+        known = [cell for cell in cells if cell in runs]
+        if not known:
+            continue
+        row = [number, world, setting + " (mixed data alone)" * (len(cells) > len(known) == 1)]
+        for metric in METRICS:
+            seeds = sorted(set.intersection(*(set(runs[cell]) for cell in known)))
+            ours = [[part(runs[cell][seed]).get(metric) for cell in known] for seed in seeds]
+            row.append(beside(PUBLISHED[number][world][key][metric], ours))
+        rows.append(row)
+    return ["table", "world", "setting", *METRICS.values()], rows
+
+
+def counterparts():
+    """Yield table, world, key and setting of published numbers, our cells, and their part."""
+    for body in BODIES:
+        cells = [f"{body}-{kind}-same" for kind in KINDS]
+        for kind, cell in zip(KINDS, cells, strict=True):
+            key = kind.replace("mixed", "medium-replay")
+            yield "1", body, key, key, [cell], of_confidence("ev")
+        for horizon in HORIZONS:
+            yield "3", body, horizon, f"horizon {horizon}", cells, at_horizon(horizon)
+        for name in CONFIDENCES:
+            yield "4", body, name, name.upper(), cells, of_confidence(name)
+        yield "5", body, "10", "10 members", cells, of_confidence("ev")
+        if body == "hopper":
+            for size in ("20", "40", "80", "100"):
+                setting = f"{size} members (mixed data alone)"
+                yield "5", body, size, setting, ["hundred-same"], of_size(size)
+        for number, (_, change, key, end) in CHANGES.items():
+            yield number, body, key, change, [c + end for c in cells], of_confidence("ev")
+    for maze in MAZES:
+        cell = f"{maze}-same"
+        yield "2", maze, "1m", "1m", [cell], of_confidence("ev")
+        for number, change, key, end in CHANGES.values():
+            yield number, maze, key, change, [cell + end], of_confidence("ev")
+        for name in CONFIDENCES if maze in PUBLISHED["16"] else ():
+            yield "16", maze, name, name.upper(), [cell], of_confidence(name)
+        for horizon in HORIZONS[1:]:
+            yield "17", maze, horizon, f"horizon {horizon}", [cell], at_horizon(horizon)
+        yield "18", maze, "10", "10 members", [cell], of_confidence("ev")
+
+
+def of_confidence(name):
+    """Return what reads a run: CR_K as the baselines compute it, whose numbers the paper has."""
+    return lambda run: {**run[name], "cr": run[name]["cr_of_baselines"]}
+
+
+def of_size(size):
+    return lambda run: of_confidence("ev")(run["sizes"][size])
+
+
+def at_horizon(horizon):
+    return lambda run: run["ev"]["horizons"][horizon]
+
+
+def beside(published, ours):
+    """Return a published number, and the mean of ours [seeds][cells] with its interval."""
+    mean, half = published
+    if not ours or any(value is None for values in ours for value in values):
+        return f"{mean:.3f}, -"
+    seeds = np.mean(ours, axis=1)
+    reach = half + (half_width(seeds) if len(seeds) > 1 else 0)
+    is_apart = bool(abs(mean - seeds.mean()) > reach)
+    return f"{mean:.3f}, {interval(seeds)}" + ", apart" * is_apart
 
 
 def ev_losses(runs, cell):
@@ -221,7 +306,7 @@ def claims(runs):
 def mazes(runs):
     rows, runs = [], complete(runs)
     for maze in MAZES:
-        row = [maze, number(PUBLISHED["loss"][maze]["all"])]
+        row = [maze, number(PUBLISHED["2"][maze]["1m"]["loss"][0])]
         for cell in (f"{maze}-same", maze):
             row += [interval(values(runs, cell, name, "loss")) for name in ("ev", "pci")]
         rows.append([*row, interval(values(runs, maze, "pci", "auroc"))])
