@@ -53,12 +53,27 @@ def _dmc(name: str) -> TaskFactory:
 
 @cache
 def _gym(name: str) -> TaskFactory:
-    """Return what makes a task of an environment of gymnasium's, by its id."""
-    from pytest_cpg.tasks.gymnasium import gym_task
-    from pytest_cpg.tasks.gymnasium.environments import check_id
+    """Return what makes a task of an environment of gymnasium's, by its id.
 
-    check_id(name)
-    return factory(partial(gym_task, name), *(option for option in OPTIONS if option != "actions"))
+    What follows a comma is how success is told, or an option of its resets: ``,task_id=1``.
+    """
+    from pytest_cpg.tasks.gymnasium import gym_task
+    from pytest_cpg.tasks.gymnasium.environments import spec_of
+
+    identity, *pairs = name.split(",")
+    spec_of(identity)
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, _, text = pair.partition("=")
+        if not (key and text):
+            raise ComponentError(
+                f"task 'gym:{name}': need name=value after a comma, such as success=terminated or "
+                f"task_id=1, got {pair!r}"
+            )
+        settings[key] = int(text) if text.lstrip("-").isdigit() else text
+    success = settings.pop("success", None)
+    make = partial(gym_task, identity, success=success, options=settings or None)
+    return factory(make, *(option for option in OPTIONS if option != "actions"))
 
 
 @cache
@@ -73,6 +88,22 @@ def _causal(world: str, name: str) -> TaskFactory:
     except ValueError as error:
         raise ComponentError(f"task {world + name!r}: {error}") from None
     return factory(partial(make, name))
+
+
+def may_tell_success(name: str) -> bool:
+    """Say whether a task of this name may tell by itself when an episode has succeeded.
+
+    Gymnasium's own environments do not; those of other packages are known once they are made.
+    """
+    if not name.startswith("gym:"):
+        return True
+    from pytest_cpg.tasks.gymnasium.environments import spec_of
+
+    identity, *settings = name.removeprefix("gym:").split(",")
+    entry = str(spec_of(identity).entry_point)
+    return not entry.startswith("gymnasium.envs.") or any(
+        setting.startswith("success=") for setting in settings
+    )
 
 
 # What makes the factory of a task from what follows the prefix; the same for the same name, so that

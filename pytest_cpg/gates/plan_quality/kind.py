@@ -37,6 +37,7 @@ from pytest_cpg.stats import Interval
 from pytest_cpg.stats.intervals import student_critical_value
 from pytest_cpg.stats.returns import mean_p_value, paired_mean_interval
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
+from pytest_cpg.tasks import may_tell_success
 from pytest_cpg.world_models import AA_MODEL
 
 MOST_EXPLOITATION = 0.5
@@ -262,8 +263,8 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
 
 def has_goal(values: Mapping[str, Any]) -> bool:
     """Say whether anything tells when an episode has succeeded: of environments, the marker."""
-    is_environment = isinstance(values["task"], str) and values["task"].startswith("gym:")
-    return not is_environment or values["goal"] is not None
+    is_silent = isinstance(values["task"], str) and not may_tell_success(values["task"])
+    return not is_silent or values["goal"] is not None
 
 
 def _check_can_fail(asked: Asked, criteria: Criteria) -> None:

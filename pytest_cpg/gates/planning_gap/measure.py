@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pytest_cpg.contracts import IncompleteError, WorldModelError
+from pytest_cpg.contracts import IncompleteError, TaskError, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import NoteOnStarts
 from pytest_cpg.episodes.arm import Arm
@@ -75,6 +75,7 @@ def measure_gap(
     """
     _check_roles(oracle, learned, is_aa=criteria.is_aa)
     with inference(oracle, learned):
+        check_tells_success(design)
         starts = starts_of(design)
         models = {
             "oracle": bound_as_truth(oracle, design, starts),
@@ -263,6 +264,16 @@ def _warn_of_loops(model: BoundModel, design: Design) -> None:
         LoopFallbackWarning,
         stacklevel=6,
     )
+
+
+def check_tells_success(design: Design) -> None:
+    """Raise TaskError where nothing of the task tells which episodes succeed."""
+    if design.metric == "success" and not getattr(design.task, "tells_success", True):
+        raise TaskError(
+            f"{design.task.name}: nothing tells when an episode has succeeded. Write goal=1 with "
+            f'the reward of a step that succeeds, metric="return", or ,success=terminated behind '
+            f"the name of the task where it ends as it succeeds."
+        )
 
 
 def _notes_on(

@@ -73,12 +73,14 @@ def _described(name: str, task: Task) -> Iterator[str]:
     if has(task, RewardThreshold):
         yield from _fact("solved", f"at a step with a reward of {task.threshold:g} or more")
     goal = ""
-    if name.startswith("gym:"):
+    if not getattr(task, "tells_success", True):
         goal = ', metric="return"'
         yield from _fact("solved", "at goal=; without, returns are compared")
     if has(task, Restored):
         yield from _fact("restored", f"by {task.restored_by}")
-    if name.startswith(tuple(PREFIXES)) and has(task, StateScore):
+    if getattr(task, "has_goal", False):
+        yield from _fact("score", "distance to the goal, which is part of the observation")
+    elif name.startswith(tuple(PREFIXES)) and has(task, StateScore):
         yield from _fact("score", _BY_REWARD)
     preset = PRESETS.get(name)
     if preset is None:

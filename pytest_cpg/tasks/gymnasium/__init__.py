@@ -31,7 +31,11 @@ class GymnasiumTask:
         See `TaskOptions`. With a threshold of None no step succeeds, and returns are what can be
         compared.
     score_of : callable or None
-        The user's score of observations [..., O]; None rates states by the reward.
+        The user's score of observations [..., O]; None rates states by their distance to the goal
+        where there is one, else by the reward.
+    success_of : callable or None
+        The user's success of observations [..., O]; None takes the threshold or, without, what the
+        environment tells.
     """
 
     world: World = field(repr=False)
@@ -43,6 +47,7 @@ class GymnasiumTask:
     threshold: float | None = None
     least_return: float | None = None
     score_of: Callable[[FloatArray], FloatArray] | None = None
+    success_of: Callable[[FloatArray], BoolArray] | None = None
     versions: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -55,12 +60,24 @@ class GymnasiumTask:
     @property
     def cache_key(self) -> str | None:
         """What tells the task's arms from another's; None for code that no version stands for."""
-        return self.world.cache_key if self.score_of is None else None
+        is_own = self.score_of is None and self.success_of is None
+        return self.world.cache_key if is_own else None
+
+    @property
+    def tells_success(self) -> bool:
+        """Whether anything tells when an episode has succeeded."""
+        goals = (self.threshold, self.least_return, self.success_of)
+        return self.world.tells_success or any(goal is not None for goal in goals)
 
     @property
     def observation_keys(self) -> Mapping[str, int] | None:
         """How many numbers each part of an observation has; None where it has but one."""
         return self.world.observation_keys if len(self.world.observation_keys) > 1 else None
+
+    @property
+    def has_goal(self) -> bool:
+        """Whether observations hold a goal that states are rated by their distance to."""
+        return self.score_of is None and self._goal_and_reached is not None
 
     @property
     def restored_by(self) -> str:
@@ -101,13 +118,16 @@ class GymnasiumTask:
         return np.array(states[..., self.world.seen])
 
     def score(self, observations: FloatArray) -> FloatArray:
-        """Rate observations [..., O] by the user's score; see `rated`."""
+        """Rate observations [..., O] by the user's score, or by distance to the goal."""
+        if self.score_of is None and (pair := self._goal_and_reached) is not None:
+            away = observations[..., pair[0]] - observations[..., pair[1]]
+            return np.asarray(np.linalg.norm(away, axis=-1))
         call = f"gym_task({self.world.title!r}"
         return rated(self, observations, call=call, room="gymnasium")
 
     def score_states(self, states: FloatArray) -> FloatArray:
-        """Rate states [..., S] by minus the reward of the step that led there: [...]."""
-        if self.score_of is not None:
+        """Rate states [..., S]: by distance to the goal, or minus the reward of the last step."""
+        if self.score_of is not None or self.has_goal:
             return self.score(self.observe(states))
         return np.asarray(-states[..., -4])
 
@@ -121,10 +141,26 @@ class GymnasiumTask:
         return np.asarray(states[..., -1] == 1)
 
     def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
-        """Say whether the reward [...] of a step of the environment reached the threshold."""
+        """Say whether steps succeeded [...]: by reward, by observations, or as info tells."""
         del actions
-        least = np.inf if self.threshold is None else self.threshold
-        return np.asarray(states[..., -3] >= least)
+        if self.threshold is not None:
+            return np.asarray(states[..., -3] >= self.threshold)
+        if self.success_of is not None:
+            return np.asarray(self.success_of(self.observe(states)))
+        return np.asarray(states[..., -2] == 1)
+
+    @property
+    def _goal_and_reached(self) -> tuple[slice, slice] | None:
+        """Where an observation [O] has the goal, and what is to become equal to it."""
+        at: dict[str, slice] = {}
+        begin = 0
+        for name, size in self.world.observation_keys.items():
+            at[name], begin = slice(begin, begin + size), begin + size
+        for goal, reached in (("desired_goal", "achieved_goal"), ("goal", "observation")):
+            if goal in at and reached in at:
+                sizes = [at[name].stop - at[name].start for name in (goal, reached)]
+                return (at[goal], at[reached]) if sizes[0] == sizes[1] else None
+        return None
 
 
 def gym_task(
@@ -136,6 +172,8 @@ def gym_task(
     threshold: float | None = None,
     least_return: float | None = None,
     score: Callable[[FloatArray], FloatArray] | None = None,
+    success: str | Callable[[FloatArray], BoolArray] | None = None,
+    options: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None,
 ) -> GymnasiumTask:
     """Return an environment as a task.
 
@@ -145,24 +183,41 @@ def gym_task(
     Parameters
     ----------
     make : str or callable
-        An id of gymnasium's, or what makes an environment, without a time limit.
+        An id of gymnasium's, ``"Hopper-v5"``, with a module that registers it in front,
+        ``"ogbench:cube-single-v0"``, or what makes an environment, without a time limit.
     name : str, optional
         Printed in reports; by default ``gym:`` and the id.
     budget : int, optional
         Steps of an episode; by default the id's ``max_episode_steps``, or 500.
 
+    success : str or callable, optional
+        What a success is: ``"terminated"``, a key of info, or a function of observations [..., O].
+        By default what ``info["is_success"]`` or ``info["success"]`` says, if there is one.
+    options : mapping or callable, optional
+        What every start is reset with, ``{"task_id": 1}``, or a function of its seed.
+
     All others are options of `GymnasiumTask`.
     """
-    from pytest_cpg.tasks.gymnasium.environments import check_id
     from pytest_cpg.tasks.gymnasium.world import world_of
 
-    if isinstance(make, str):
-        check_id(make)
-    world = world_of(make)
+    if not (success is None or isinstance(success, str) or callable(success)):
+        raise ValueError(
+            f'success: need "terminated", a key of info, or a function of observations [..., O], '
+            f"got {success!r}"
+        )
+    if not (options is None or isinstance(options, Mapping) or callable(options)):
+        raise ValueError(
+            f'options: need what reset(options=) takes, such as {{"task_id": 1}}, or a function '
+            f"of the seed, got {options!r}"
+        )
+    key = success if isinstance(success, str) else None
+    world = world_of(make, options, key)
+    settings = {"success": key} | (dict(options) if isinstance(options, Mapping) else {})
+    settled = "".join(f",{name}={value}" for name, value in settings.items() if value is not None)
     limit = None if world.spec is None else world.spec.max_episode_steps
     return GymnasiumTask(
         world=world,
-        name=name or f"gym:{world.title}",
+        name=name or f"gym:{world.title}{settled}",
         actions=world.actions,
         observation_size=world.observed,
         budget=(limit or BUDGET) if budget is None else budget,
@@ -170,5 +225,6 @@ def gym_task(
         threshold=threshold,
         least_return=least_return,
         score_of=score,
+        success_of=success if callable(success) else None,
         versions=world.versions,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import packages_distributions, version
 from typing import Any
 
@@ -23,12 +24,26 @@ _MEMBERS = ("observation_space", "action_space", "unwrapped")
 _ENGINES = {"box2d": "Box2D", "phys2d": "jax", "tabular": "jax"}
 
 
-def check_id(name: str) -> None:
-    """Raise ComponentError unless gymnasium has an environment of this id."""
+def spec_of(name: str) -> Any:
+    """Return gymnasium's spec of an id, or of one that a module registers: ``ogbench:cube-v0``.
+
+    Raises ComponentError when there is none, or the module cannot be imported.
+    """
+    module, colon, identity = name.rpartition(":")
+    if colon:
+        try:
+            import_module(module)
+        except ImportError as error:
+            fix = f"it needs {error.name}, which is not installed" if error.name else str(error)
+            raise ComponentError(
+                f"gym:{name} is registered by the module {module!r}, which cannot be imported: "
+                f"{fix}. Type: pip install {(error.name or module).replace('_', '-')}"
+            ) from error
     try:
-        gymnasium.spec(name)
+        return gymnasium.spec(identity)
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
-        raise unknown_name("Gymnasium environment", "gym:", name, _newest().values()) from error
+        prefix = f"gym:{module}{colon}"
+        raise unknown_name("Gymnasium environment", prefix, identity, _newest().values()) from error
 
 
 def made(make: str | Callable[[], Any]) -> Any:
@@ -39,9 +54,9 @@ def made(make: str | Callable[[], Any]) -> Any:
     if not isinstance(make, str):
         return _made_by(make)
     try:
-        return gymnasium.make(make, max_episode_steps=-1, disable_env_checker=True)
+        return gymnasium.make(spec_of(make).id, max_episode_steps=-1, disable_env_checker=True)
     except gymnasium.error.DependencyNotInstalled as error:
-        engine = engine_of(gymnasium.spec(make))
+        engine = engine_of(spec_of(make))
         extra = f"gymnasium[{engine.lower()}]" if engine else "pytest-cpg[gymnasium,control]"
         raise ComponentError(
             f"gym:{make} needs a package that is not installed: {error}. "
@@ -49,7 +64,7 @@ def made(make: str | Callable[[], Any]) -> Any:
         ) from error
     # An id that is registered for nothing but to say where its code has gone.
     except ImportError as error:
-        newest = _newest().get(_unversioned(gymnasium.spec(make)), make)
+        newest = _newest().get(_unversioned(spec_of(make)), make)
         fix = f" Take gym:{newest}." if newest != make else ""
         raise ComponentError(f"gym:{make} cannot be made: {error}{fix}") from error
     # Whatever its code raises, such as where it was written for another version of its simulator.

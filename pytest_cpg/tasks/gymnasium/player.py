@@ -7,13 +7,15 @@ stays as it is, without reward; its own time limit is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray
+from pytest_cpg.contracts import ComponentError, FloatArray
 from pytest_cpg.tasks.gymnasium.environments import made
 from pytest_cpg.tasks.gymnasium.spaces import (
     action_space,
@@ -27,25 +29,68 @@ OUTCOME = ("reward", "largest reward", "success", "terminated")
 # Keys of info that environments tell their success by.
 _SUCCESS = ("is_success", "success")
 _LOWEST = np.finfo(np.float64).min
+# What stands for success where nothing tells it.
+UNTOLD = -1.0
 
 Make: TypeAlias = str | Callable[[], Any]
+ResetOptions: TypeAlias = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
 
 
 class Player:
-    """An environment of this process, and how it is reset and read."""
+    """An environment of this process, and how it is reset and read.
 
-    def __init__(self, make: Make) -> None:
+    ``options`` are those of its resets, or a function of the seed that returns them; ``success``
+    is ``"terminated"``, a key of info, or None for the first of the usual keys that is there.
+    """
+
+    def __init__(
+        self, make: Make, options: ResetOptions = None, success: str | None = None
+    ) -> None:
         self.environment = made(make)
         self.title = str(make) if isinstance(make, str) else str(self.environment)
+        self._options, self._success = options, success
         self.spaces = (self.environment.observation_space, self.environment.action_space)
         self.sizes = observation_sizes(self.spaces[0], self.title, make)
         self.actions = action_space(self.spaces[1], self.title)
+        self._goal_size = 0
+        with generators(0):
+            self._goal_size = len(self._goal(self._reset(0)[1]))
+        if self._goal_size:
+            self.sizes["goal"] = self._goal_size
 
     def reset(self, seed: int) -> FloatArray:
         """Reset to a seed's start; return its row [R]. Spaces are seeded like the environment."""
+        observation, info = self._reset(seed)
+        goal = self._goal(info)
+        if len(goal) != self._goal_size:
+            raise ComponentError(
+                f"{self.title} has a goal of {len(goal)} numbers in this episode, and of "
+                f"{self._goal_size} in its first. Let reset return info['goal'] of one shape."
+            )
+        return np.concatenate([self._flat(observation), goal, np.zeros(len(OUTCOME))])
+
+    def _reset(self, seed: int) -> tuple[Any, Mapping[str, Any]]:
         _seed_spaces(self.environment, seed)
-        observation, _ = self.environment.reset(seed=seed)
-        return np.concatenate([self._flat(observation), np.zeros(len(OUTCOME))])
+        if self._options is None:
+            return tuple(self.environment.reset(seed=seed))
+        options = self._options(seed) if callable(self._options) else self._options
+        try:
+            return tuple(self.environment.reset(seed=seed, options=dict(options)))
+        # Whatever its code says of options that it does not take.
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}".rstrip(".")
+            raise ComponentError(
+                f"{self.title} cannot be reset with options={options!r}: {what}. Correct options=."
+            ) from error
+
+    def _goal(self, info: Mapping[str, Any]) -> FloatArray:
+        """Return the goal of an episode that info tells and the observation does not: [G]."""
+        if isinstance(self.spaces[0], gymnasium.spaces.Dict) or "goal" not in info:
+            return np.zeros(0)
+        try:
+            return np.asarray(info["goal"], dtype=np.float64).ravel()
+        except (TypeError, ValueError):
+            return np.zeros(0)
 
     def play(self, row: FloatArray, actions: FloatArray, repeat: int) -> tuple[FloatArray, int]:
         """Return the rows [H, R] after each of actions [H, A], and how many steps were taken."""
@@ -53,7 +98,7 @@ class Player:
         for step, action in enumerate(actions):
             # Where it is over, not even no reward is one that reaches a threshold; an infinite
             # one would be a state that has diverged.
-            row[-4:-1] = 0, _LOWEST, 0
+            row[-4:-1] = 0, _LOWEST, UNTOLD
             for _ in range(repeat):
                 if row[-1]:
                     break
@@ -70,17 +115,30 @@ class Player:
         row[: len(seen)] = seen
         row[-4] += float(reward)
         row[-3] = max(row[-3], float(reward))
-        row[-2] = max(row[-2], _success(info))
+        row[-2] = max(row[-2], self._succeeded(info, bool(terminated)))
         row[-1] = bool(terminated)
 
+    def _succeeded(self, info: Mapping[str, Any], terminated: bool) -> float:
+        """Return 1 or 0 for a step that succeeded or did not, `UNTOLD` where nothing says so."""
+        if self._success == "terminated":
+            return float(terminated)
+        if self._success is not None and self._success not in info:
+            raise ComponentError(
+                f"{self.title} has no {self._success!r} in its info, which success= names. It has "
+                f"{', '.join(map(repr, info)) or 'nothing'}; write one of these, or "
+                f'success="terminated".'
+            )
+        for key in _SUCCESS if self._success is None else (self._success,):
+            value = np.ravel(info.get(key, np.nan))
+            if value.size == 1 and not np.isnan(value.astype(np.float64)[0]):
+                return float(bool(value[0]))
+        return UNTOLD
+
     def _flat(self, observation: Any) -> FloatArray:
-        return flat(observation, self.sizes, self.spaces[0], self.title)
-
-
-def _success(info: Mapping[str, Any]) -> float:
-    """Return 1 for info that tells success by a usual key, else 0."""
-    values = [info[key] for key in _SUCCESS if key in info]
-    return float(bool(values) and bool(values[0]))
+        sizes = {name: size for name, size in self.sizes.items() if name != "goal"}
+        return flat(
+            observation, sizes if self._goal_size else self.sizes, self.spaces[0], self.title
+        )
 
 
 def period_of(environment: Any) -> float:
@@ -100,3 +158,40 @@ def _seed_spaces(environment: Any, seed: int) -> None:
         if environment is environment.unwrapped or not isinstance(environment, gymnasium.Wrapper):
             return
         environment = environment.env
+
+
+@contextmanager
+def generators(state: Any) -> Iterator[None]:
+    """Put the global generators of `random` and numpy into a state, or seed them; give them back.
+
+    Environments that draw from them then draw by the seed of the episode.
+    """
+    before = generator_states()
+    try:
+        if isinstance(state, int):
+            seed_generators(state)
+        else:
+            _set_generators(state)
+        yield
+    finally:
+        _set_generators(before)
+
+
+# The legacy generators are what environments draw from; numpy's are one for the process.
+_NUMPY = np.random.mtrand._rand
+
+
+def generator_states() -> tuple[Any, Any]:
+    """Return the states of both generators."""
+    return random.getstate(), _NUMPY.get_state()
+
+
+def _set_generators(states: tuple[Any, Any]) -> None:
+    random.setstate(states[0])
+    _NUMPY.set_state(states[1])
+
+
+def seed_generators(seed: int) -> None:
+    """Seed both generators."""
+    random.seed(seed)
+    _NUMPY.seed(seed % (1 << 32))

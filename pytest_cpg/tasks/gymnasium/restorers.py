@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import signal
 import socket
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-
 from pytest_cpg.contracts import FloatArray, TaskError
 from pytest_cpg.tasks.gymnasium.copies import Copy, copy_of, restored
-from pytest_cpg.tasks.gymnasium.player import Player
+from pytest_cpg.tasks.gymnasium.player import (
+    Player,
+    generator_states,
+    generators,
+    seed_generators,
+)
 
 # Bytes of all copies that are kept at a time, and processes.
 _ROOM, _PROCESSES = 1 << 28, 128
@@ -64,14 +64,14 @@ class CopyRestorer:
         self._player = player
         # What the environment holds now, None where nothing says so.
         self._now: Any = None
-        with _generators(0):
+        with generators(0):
             player.reset(0)
             self._made = self._keep(None)
         self.name, self.most = self._described(self._made[0])
 
     def begin(self, seed: int) -> tuple[Any, FloatArray]:
         """Reset to a seed's start; see `Restorer`, as for the others."""
-        with _generators(seed):
+        with generators(seed):
             self._restore(self._made[0])
             row = self._player.reset(seed)
             return self._keep(None), row
@@ -80,7 +80,7 @@ class CopyRestorer:
         self, kept: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
     ) -> tuple[FloatArray, int, Any]:
         """Play on from a state."""
-        with _generators(kept[1]):
+        with generators(kept[1]):
             if self._now is not kept[0]:
                 self._restore(kept[0])
             self._now = None
@@ -90,7 +90,7 @@ class CopyRestorer:
     def _keep(self, last: Any) -> tuple[Any, Any]:
         """Return what puts the environment back, and the global generators."""
         self._now = self._saved(last)
-        return self._now, _generator_states()
+        return self._now, generator_states()
 
     def _described(self, copy: Any) -> tuple[str, int]:
         size = len(copy.pickled) + sum(data.nbuffer for data, *_ in copy.data)
@@ -235,43 +235,8 @@ def _answered(player: Player, method: str, values: tuple[Any, ...]) -> tuple[Any
     try:
         if method == "begin":
             # In a process of its own nobody else draws from the generators.
-            _seed_generators(*values)
+            seed_generators(*values)
             return player.reset(*values), None
         return player.play(*values), None
     except Exception as error:
         return None, repr(error)
-
-
-@contextmanager
-def _generators(state: Any) -> Iterator[None]:
-    """Put the global generators of `random` and numpy into a state, or seed them; give them back.
-
-    Environments that draw from them then draw by the seed of the episode.
-    """
-    before = _generator_states()
-    try:
-        if isinstance(state, int):
-            _seed_generators(state)
-        else:
-            _set_generators(state)
-        yield
-    finally:
-        _set_generators(before)
-
-
-# The legacy generators are what environments draw from; numpy's are one for the process.
-_NUMPY = np.random.mtrand._rand
-
-
-def _generator_states() -> tuple[Any, Any]:
-    return random.getstate(), _NUMPY.get_state()
-
-
-def _set_generators(states: tuple[Any, Any]) -> None:
-    random.setstate(states[0])
-    _NUMPY.set_state(states[1])
-
-
-def _seed_generators(seed: int) -> None:
-    random.seed(seed)
-    _NUMPY.seed(seed % (1 << 32))

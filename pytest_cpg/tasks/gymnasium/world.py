@@ -10,16 +10,21 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, TaskError
-from pytest_cpg.tasks.gymnasium.environments import definition_of, versions_of
-from pytest_cpg.tasks.gymnasium.player import OUTCOME, Make, Player, period_of
+from pytest_cpg.tasks.gymnasium.environments import definition_of, spec_of, versions_of
+from pytest_cpg.tasks.gymnasium.player import (
+    OUTCOME,
+    UNTOLD,
+    Make,
+    Player,
+    ResetOptions,
+    period_of,
+)
 from pytest_cpg.tasks.gymnasium.restorers import (
     CopyRestorer,
     ForkRestorer,
@@ -36,12 +41,14 @@ _CHECKED, _PUT_BACK = 24, (1, 8, 16)
 class World:
     """One environment of this process, and what restores it."""
 
-    def __init__(self, make: Make) -> None:
-        self.make = make
+    def __init__(
+        self, make: Make, options: ResetOptions = None, success: str | None = None
+    ) -> None:
+        self._made_by = (make, options, success)
         self._lock = threading.Lock()
         # An id may come to mean another environment while this one is in use.
-        self.spec = gymnasium.spec(make) if isinstance(make, str) else None
-        self._player = Player(make)
+        self.spec = spec_of(make) if isinstance(make, str) else None
+        self._player = Player(*self._made_by)
         environment = self._player.environment
         self.title, self.actions = self._player.title, self._player.actions
         self.observation_keys = self._player.sizes
@@ -54,6 +61,8 @@ class World:
             self.spec, is_mujoco=hasattr(environment.unwrapped, "do_simulation")
         )
         self.cache_key = definition_of(self.spec)
+        # Whether info tells when a step has succeeded.
+        self.tells_success = False
         self.period = period_of(environment)
         self._restorer = self._checked()
         self.restored_by = self._restorer.name
@@ -63,7 +72,7 @@ class World:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what makes the environment."""
-        return (world_of, (self.make,))
+        return (world_of, self._made_by)
 
     def begin(self, seed: int, steps: int) -> FloatArray:
         """Return the state [S] at the start of a seed's episode, with room for so many steps."""
@@ -152,7 +161,7 @@ class World:
         for way in _ways(self._player.environment):
             if faults:
                 # What another way did to it has no part in this one.
-                self._player = Player(self.make)
+                self._player = Player(*self._made_by)
             try:
                 restorer = way(self._player)
                 fault = self._fault(restorer)
@@ -182,6 +191,7 @@ class World:
         played = [self._begun(restorer, seed, plan) for seed, plan in enumerate(plans)]
         for seed, (plan, (start, rows)) in enumerate(zip(plans, played, strict=True)):
             check_numbers(rows, self.observed, self.title)
+            self.tells_success = bool((rows[:, -2] != UNTOLD).any())
             kept, row = restorer.begin(seed)
             if fault := self._difference(start, row):
                 return f"reset by the same seed gives another start: {fault}"
@@ -229,15 +239,17 @@ def _ways(environment: Any) -> list[type[Restorer]]:
     return ways
 
 
-def world_of(make: Make) -> World:
+def world_of(make: Make, options: ResetOptions = None, success: str | None = None) -> World:
     """Return the one environment in this process of what an id means now, or a function's own."""
-    return _world(make, repr(gymnasium.spec(make))) if isinstance(make, str) else World(make)
+    if not isinstance(make, str) or callable(options):
+        return World(make, options, success)
+    key = repr((spec_of(make), options, success))
+    if key not in _WORLDS:
+        _WORLDS[key] = World(make, options, success)
+    return _WORLDS[key]
 
 
-@cache
-def _world(make: str, spec: str) -> World:
-    del spec
-    return World(make)
+_WORLDS: dict[str, World] = {}
 
 
 def check_numbers(rows: FloatArray, observed: int, title: str) -> None:
