@@ -71,6 +71,39 @@ class Goals(Told):
         return {"achieved_goal": self.place, "desired_goal": self.goal, "observation": np.zeros(1)}
 
 
+class Anew(Told):
+    """One whose action space is made anew, and unseeded, whenever it is asked for, as OGBench's."""
+
+    @property
+    def action_space(self):
+        return BOX(-1, 1, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        place, _ = super().reset(seed=seed)
+        self.goal = place + self.action_space.sample()
+        return place, {"goal": self.goal.copy()}
+
+
+class Nowhere(Told):
+    """One that tells of no goal."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"goal": None}
+
+
+def test_goals_repeat_where_spaces_that_nobody_seeds_draw_them():
+    task = gym_task(Anew)
+    states = task.reset(np.arange(3))
+    assert task.observe(states).shape == (3, 4)
+    assert np.array_equal(task.observe(gym_task(Anew).reset(np.arange(3))), task.observe(states))
+    # A user's own spaces draw as ever.
+    assert BOX(-1, 1, (2,)).sample().tolist() != BOX(-1, 1, (2,)).sample().tolist()
+
+
+def test_a_goal_that_is_none_is_no_goal():
+    assert gym_task(Nowhere).observation_size == 2
+
+
 class Changing(Told):
     """One whose goals are of another shape in another episode."""
 

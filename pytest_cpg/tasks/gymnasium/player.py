@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
+from gymnasium.utils import seeding
 
 from pytest_cpg.contracts import ComponentError, FloatArray
 from pytest_cpg.tasks.gymnasium.environments import made
@@ -72,10 +73,12 @@ class Player:
     def _reset(self, seed: int) -> tuple[Any, Mapping[str, Any]]:
         _seed_spaces(self.environment, seed)
         if self._options is None:
-            return tuple(self.environment.reset(seed=seed))
+            with _new_spaces_seeded():
+                return tuple(self.environment.reset(seed=seed))
         options = self._options(seed) if callable(self._options) else self._options
         try:
-            return tuple(self.environment.reset(seed=seed, options=dict(options)))
+            with _new_spaces_seeded():
+                return tuple(self.environment.reset(seed=seed, options=dict(options)))
         # Whatever its code says of options that it does not take.
         except Exception as error:
             what = f"{type(error).__name__}: {error}".rstrip(".")
@@ -85,7 +88,7 @@ class Player:
 
     def _goal(self, info: Mapping[str, Any]) -> FloatArray:
         """Return the goal of an episode that info tells and the observation does not: [G]."""
-        if isinstance(self.spaces[0], gymnasium.spaces.Dict) or "goal" not in info:
+        if isinstance(self.spaces[0], gymnasium.spaces.Dict) or info.get("goal") is None:
             return np.zeros(0)
         try:
             return np.asarray(info["goal"], dtype=np.float64).ravel()
@@ -158,6 +161,24 @@ def _seed_spaces(environment: Any, seed: int) -> None:
         if environment is environment.unwrapped or not isinstance(environment, gymnasium.Wrapper):
             return
         environment = environment.env
+
+
+@contextmanager
+def _new_spaces_seeded() -> Iterator[None]:
+    """Let spaces that are made meanwhile, and seeded by nobody, draw by the global generator.
+
+    OGBench's manipulation makes its action space anew whenever it is asked for, and samples of it.
+    """
+    usual = seeding.np_random
+
+    def np_random(seed: int | None = None) -> Any:
+        return usual(int(_NUMPY.randint(1 << 31)) if seed is None else seed)
+
+    seeding.np_random = np_random
+    try:
+        yield
+    finally:
+        seeding.np_random = usual
 
 
 @contextmanager

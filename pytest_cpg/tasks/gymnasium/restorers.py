@@ -45,7 +45,7 @@ class Restorer(Protocol):
         """Reset to a seed's start; return what puts it back there, and its row [R]."""
 
     def run(
-        self, kept: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
+        self, saved: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
     ) -> tuple[FloatArray, int, Any]:
         """Play on from a state; see `Player.play`. Also return what puts it back there, if kept."""
 
@@ -77,15 +77,15 @@ class CopyRestorer:
             return self._keep(None), row
 
     def run(
-        self, kept: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
+        self, saved: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
     ) -> tuple[FloatArray, int, Any]:
         """Play on from a state."""
-        with generators(kept[1]):
-            if self._now is not kept[0]:
-                self._restore(kept[0])
+        with generators(saved[1]):
+            if self._now is not saved[0]:
+                self._restore(saved[0])
             self._now = None
             after, taken = self._player.play(row, actions, repeat)
-            return after, taken, self._keep(kept[0]) if is_kept else None
+            return after, taken, self._keep(saved[0]) if is_kept else None
 
     def _keep(self, last: Any) -> tuple[Any, Any]:
         """Return what puts the environment back, and the global generators."""
@@ -143,10 +143,10 @@ class ForkRestorer:
         return process, process.ask("begin", seed)
 
     def run(
-        self, kept: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
+        self, saved: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
     ) -> tuple[FloatArray, int, Any]:
         """Play on from a state."""
-        process = kept.fork()
+        process = saved.fork()
         after, taken = process.ask("play", row, actions, repeat)
         return after, taken, process if is_kept else None
 

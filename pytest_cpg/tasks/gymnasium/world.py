@@ -77,10 +77,10 @@ class World:
     def begin(self, seed: int, steps: int) -> FloatArray:
         """Return the state [S] at the start of a seed's episode, with room for so many steps."""
         with self._lock:
-            kept, row = self._restorer.begin(seed)
+            saved, row = self._restorer.begin(seed)
             state = np.zeros(_HEAD + steps * self.actions.size + self.tail)
             state[0], state[1 - self.tail :] = seed, row
-            self._keep(state, kept)
+            self._keep(state, saved)
             return state
 
     def step(self, state: FloatArray, action: FloatArray, repeat: int) -> FloatArray:
@@ -92,8 +92,8 @@ class World:
             if state[-1]:
                 after[1 - self.tail :] = self._player.play(row, action[None], repeat)[0][0]
                 return after
-            kept = self._here(state)
-            rows, taken, kept = self._restorer.run(kept, row, action[None], repeat, is_kept=True)
+            saved = self._here(state)
+            rows, taken, saved = self._restorer.run(saved, row, action[None], repeat, is_kept=True)
             begin = self._end(state)
             end = begin + taken * len(action)
             if end > len(state) - self.tail:
@@ -104,7 +104,7 @@ class World:
             after[begin:end] = np.tile(action, taken)
             after[1] += taken
             after[1 - self.tail :] = rows[0]
-            self._keep(after, kept)
+            self._keep(after, saved)
         return after
 
     def imagine(self, state: FloatArray, actions: FloatArray, repeat: int) -> FloatArray:
@@ -115,8 +115,8 @@ class World:
             if state[-1]:
                 after[:, 1:] = self._player.play(row, actions, repeat)[0]
             else:
-                kept = self._here(state)
-                after[:, 1:] = self._restorer.run(kept, row, actions, repeat, is_kept=False)[0]
+                saved = self._here(state)
+                after[:, 1:] = self._restorer.run(saved, row, actions, repeat, is_kept=False)[0]
         return after
 
     def is_lost(self, state: FloatArray) -> bool:
@@ -130,18 +130,18 @@ class World:
             self._kept.clear()
             self._restorer, self._process = type(self._restorer)(self._player), os.getpid()
         key = self._key(state)
-        if (kept := self._kept.get(key)) is None:
-            kept, row = self._restorer.begin(int(state[0]))
+        if (saved := self._kept.get(key)) is None:
+            saved, row = self._restorer.begin(int(state[0]))
             steps = state[_HEAD : self._end(state)].reshape(-1, self.actions.size)
             if len(steps):
-                kept = self._restorer.run(kept, row, steps, 1, is_kept=True)[2]
-        self._keep(state, kept)
-        return kept
+                saved = self._restorer.run(saved, row, steps, 1, is_kept=True)[2]
+        self._keep(state, saved)
+        return saved
 
-    def _keep(self, state: FloatArray, kept: Any) -> None:
+    def _keep(self, state: FloatArray, saved: Any) -> None:
         key = self._key(state)
         self._kept.pop(key, None)
-        self._kept[key] = kept
+        self._kept[key] = saved
         if len(self._kept) > self._restorer.most:
             del self._kept[next(iter(self._kept))]
 
@@ -192,21 +192,21 @@ class World:
         for seed, (plan, (start, rows)) in enumerate(zip(plans, played, strict=True)):
             check_numbers(rows, self.observed, self.title)
             self.tells_success = bool((rows[:, -2] != UNTOLD).any())
-            kept, row = restorer.begin(seed)
+            saved, row = restorer.begin(seed)
             if fault := self._difference(start, row):
                 return f"reset by the same seed gives another start: {fault}"
             states = {}
             for begin, end in pairwise((0, *_PUT_BACK)):
-                after, _, kept = restorer.run(kept, row, plan[begin:end], 1, is_kept=True)
+                after, _, saved = restorer.run(saved, row, plan[begin:end], 1, is_kept=True)
                 for step, row in enumerate(after, begin):
                     if fault := self._difference(rows[step], row):
                         return f"the same steps differ at step {step + 1}: {fault}"
                 if row[-1]:
                     break
-                states[end] = kept, row
+                states[end] = saved, row
             self._begun(restorer, 1 - seed, plans[1 - seed])
-            for begin, (kept, row) in states.items():
-                after, *_ = restorer.run(kept, row, plan[begin:], 1, is_kept=False)
+            for begin, (saved, row) in states.items():
+                after, *_ = restorer.run(saved, row, plan[begin:], 1, is_kept=False)
                 for step, row in enumerate(after, begin):
                     if fault := self._difference(rows[step], row):
                         return f"put back to step {begin} it differs at step {step + 1}: {fault}"
@@ -216,8 +216,8 @@ class World:
         self, restorer: Restorer, seed: int, plan: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the start [R] of a seed's episode, and the rows [H, R] of a plan [H, A]."""
-        kept, row = restorer.begin(seed)
-        return row, restorer.run(kept, row, plan, 1, is_kept=False)[0]
+        saved, row = restorer.begin(seed)
+        return row, restorer.run(saved, row, plan, 1, is_kept=False)[0]
 
     def _difference(self, expected: FloatArray, row: FloatArray) -> str | None:
         """Return the first number of a row [R] that is not as expected; None if there is none."""
