@@ -158,6 +158,10 @@ def _table(rows: Sequence[Listed], width: int, verbosity: int) -> list[Line]:
         is_folded = verbosity < 1 and len(rows) >= _MANY
         shown = [row for row in of_group if not (is_folded and row.has_passed) or own[row.row.name]]
         for row in shown:
+            # Another kind of gate has other numbers.
+            if row.cells and tuple(row.cells) != columns:
+                columns = tuple(row.cells)
+                lines.append(Line.of(layout.heading(row)))
             lines += layout.lines(row)
             lines += [line for note in own[row.row.name] for line in _wrapped(note, "     ", width)]
         if more := len(of_group) - len(shown):

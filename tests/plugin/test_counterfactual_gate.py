@@ -43,6 +43,39 @@ def test_what_knows_no_action_fails_and_a_limit_that_a_copy_passes_is_blind(repo
     parallel.assert_outcomes(passed=1, failed=2)
 
 
+OF_TWO_KINDS = """
+import pytest
+
+
+@pytest.fixture
+def learned_dynamics():
+    return lambda observations, actions: observations
+
+
+@pytest.mark.cpg_retrieval(task="maze", limit=0.1)
+def test_found(cpg_retrieval): ...
+
+
+@pytest.mark.cpg_counterfactual(task="maze", limit=0.3)
+def test_actions(cpg_counterfactual): ...
+"""
+
+
+def test_each_kind_has_its_own_heads_below_one_label(repository):
+    repository.makepyfile(test_gates=OF_TWO_KINDS)
+    result = repository.runpytest()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            " ABOVE LIMIT (2)",
+            " F test_found *",
+            " *share confused * CI * limit * copy chance",
+            " F test_actions *",
+        ],
+        consecutive=True,
+    )
+
+
 LOGGED = """
 import numpy as np
 import pytest
