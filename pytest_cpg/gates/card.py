@@ -163,7 +163,8 @@ class Figure:
 
     ``reading`` says how to read it, ``finding`` what it shows of this result, in a few words;
     either may be empty. ``axes`` are what is drawn across and upward, with units; ``scale`` the
-    ends of the upward one, where not the points decide.
+    ends of the upward one, where not the points decide; ``across`` how many cells are in a row, 0
+    for as many as there is room for.
     """
 
     kind: FigureKind
@@ -173,6 +174,7 @@ class Figure:
     axes: tuple[str, str] = ("", "")
     series: Mapping[str, tuple[Any, ...]]
     cells: tuple[Cell, ...] = ()
+    across: int = 0
     scale: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:

@@ -181,7 +181,9 @@ def _starts(figures: Sequence[Figure], drift: Drift | None, width: int) -> Itera
         signs |= dict.fromkeys(lost_before, _LOST_BEFORE) | dict.fromkeys(drift.worse, _LOST_NOW)
         names |= {_LOST_NOW: f"lost since {drift.since}", _LOST_BEFORE: "lost before, too"}
     ordered = "".join(signs[cell] for cell in sorted(signs))
-    shown = [ordered[at : at + _IN_ROW] for at in range(0, len(ordered), _IN_ROW)][:_MOST_ROWS]
+    in_row = min(figure.across, _IN_ROW) or _IN_ROW
+    most = _MOST_ROWS * _IN_ROW // in_row
+    shown = [ordered[at : at + in_row] for at in range(0, len(ordered), in_row)][:most]
     name = f"{figure.axes[0]}s"
     lead = max(_NAME, len(name)) + 2
     for row in shown:
@@ -191,7 +193,7 @@ def _starts(figures: Sequence[Figure], drift: Drift | None, width: int) -> Itera
             ((f"  {name:{lead}s}", {}), *((run, _SIGN_COLOURS.get(run[0], {})) for run in alike))
         )
         name = ""
-    indent, more = " " * (lead + 2), len(ordered) - _MOST_ROWS * _IN_ROW
+    indent, more = " " * (lead + 2), len(ordered) - most * in_row
     if more > 0:
         yield Line.of(f"{indent}... and {more} more")
     counted = [(sign, ordered.count(sign)) for sign in "Xx.o-"]

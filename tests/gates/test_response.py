@@ -92,7 +92,9 @@ def test_reversed_and_independent_models_fail_and_what_is_wrong_is_named():
         (why,) = KIND.card(result).texts("why")
         assert [text for text in texts if text not in why] == [], why
     assert "object 0 answers, and should not, to object 3" in why
-    numbers = {cell.number for figure in KIND.card(result).figures for cell in figure.cells}
+    (figure,) = KIND.card(result).figures
+    assert figure.across == len(result.effects)
+    numbers = {cell.number for cell in figure.cells}
     assert numbers == set(range(16))
 
 

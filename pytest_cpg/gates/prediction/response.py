@@ -207,10 +207,11 @@ class Response(AtMost):
         figure = Figure(
             kind="cells",
             title="What answers to what",
-            reading="Row by row: each part's answer to the first cause, then to the next.",
+            reading="A row for each cause, and in it how each part answers.",
             axes=("pair", ""),
             series={"as in truth": tuple(right), "otherwise": tuple(places)},
             cells=tuple(notes),
+            across=len(result.effects),
         )
         return {**card, "figures": (figure,)}
 
