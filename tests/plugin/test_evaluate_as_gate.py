@@ -43,7 +43,7 @@ def test_every_kind_gives_the_bits_of_its_gate(pytester, monkeypatch):
     pytester.makepyfile(test_gates=GATES)
     result = pytester.runpytest("--cpg-json=report.json")
     assert result.parseoutcomes() == {"passed": 2, "inconclusive": 1}
-    report = pytester.json("report.json")
+    report = json.loads((pytester.path / "report.json").read_text())
     gates = {one["id"]: one["comparisons"][0] for one in report["gates"]}
     cache = pytester.path / ".pytest_cache/d/cpg-arms"
     found = {

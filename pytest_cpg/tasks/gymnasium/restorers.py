@@ -26,8 +26,8 @@ from pytest_cpg.tasks.gymnasium.player import (
     seed_generators,
 )
 
-# Bytes of all copies that are kept at a time, and processes.
-_ROOM, _PROCESSES = 1 << 28, 128
+# Bytes of all copies that are kept at a time, what MuJoCo's solver leaves in each, and processes.
+_ROOM, _ARENA, _PROCESSES = 1 << 29, 1 << 19, 128
 
 
 class Restorer(Protocol):
@@ -93,7 +93,7 @@ class CopyRestorer:
         return self._now, generator_states()
 
     def _described(self, copy: Any) -> tuple[str, int]:
-        size = len(copy.pickled) + sum(data.nbuffer for data, *_ in copy.data)
+        size = len(copy.pickled) + sum(data.nbuffer + _ARENA for data, *_ in copy.data)
         name = "MuJoCo's data and a copy of its attributes" if copy.data else self.name
         return name, max(_ROOM // size, _PROCESSES)
 
