@@ -27,7 +27,7 @@ from pytest_cpg.tasks.gymnasium.player import (
 )
 
 # Bytes of all copies that are kept at a time, what MuJoCo's solver leaves in each, and processes.
-_ROOM, _ARENA, _PROCESSES = 1 << 29, 1 << 19, 128
+_ROOM, _ARENA, _PROCESSES = 1 << 28, 1 << 19, 128
 
 
 class Restorer(Protocol):
