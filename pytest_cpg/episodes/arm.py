@@ -213,9 +213,9 @@ class Arm:
 
 
 def spot_check(arm: Arm, *, rng: np.random.Generator, run: Callable[[IntArray], Arm]) -> str | None:
-    """Run two episodes again; say in one line what differs from a stored arm, None if nothing.
+    """Check two episodes; say in one line what differs from a stored arm, None if nothing.
 
-    ``run`` maps one or two of its rows, rising, to an arm of these episodes alone.
+    ``run`` maps one or two of its rows, rising, to an arm of these episodes alone, as they go now.
     """
     rows = np.sort(rng.choice(arm.episodes, size=min(2, arm.episodes), replace=False))
     again = run(rows)

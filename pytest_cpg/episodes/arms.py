@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray
+from pytest_cpg.contracts import FloatArray, IntArray, Plans
 from pytest_cpg.episodes.arm import Arm, spot_check
 from pytest_cpg.episodes.arm_cache import ArmCache, UnkeyedError, arm_key, digest_of
 from pytest_cpg.episodes.arm_run import ArmRun
@@ -21,7 +21,7 @@ from pytest_cpg.episodes.probe import answers_digest, probe_of
 from pytest_cpg.episodes.spread_run import SpreadRun, arm_workload
 from pytest_cpg.episodes.stage import ArmProgress, Progress, Stage
 from pytest_cpg.planners import Chance
-from pytest_cpg.world_models import BoundModel
+from pytest_cpg.world_models import BoundModel, OracleDynamics
 
 ARMS = ("oracle", "learned", "chance", "rescored")
 # What changes with every model that is worked on.
@@ -119,6 +119,7 @@ class ArmRuns:
             begin,
             self._starts,
             repeat=partial(self._here, name),
+            replay=self._replay if self._is_replayed(name) else None,
             cache=execution.cache,
             key=key,
             level=self._design.level,
@@ -129,6 +130,17 @@ class ArmRuns:
     def _here(self, name: str, starts: Starts, progress: Progress | None = None) -> ArmRun:
         model = self._bound[_role(name)]
         return ArmRun(name, self._design_of(name), model, starts, progress=progress)
+
+    def _is_replayed(self, name: str) -> bool:
+        """Say whether what was executed says how an arm went: what is planned with is the truth."""
+        is_true = isinstance(self._models[_role(name)], OracleDynamics)
+        return name == "oracle" and is_true and self._design.perturbation is None
+
+    def _replay(self, starts: Starts, actions: tuple[FloatArray, ...]) -> Arm:
+        """Take what was executed in episodes of the oracle arm [T, A] again, and plan nothing."""
+        again = _Again(int(self._design.task.budget), actions)
+        run = ArmRun("oracle", replace(self._design, planner=again), self._bound["oracle"], starts)
+        return run.advance(len(actions))
 
     def _spread(
         self, name: str, starts: Starts, progress: Progress | None, executor: Executor
@@ -176,22 +188,41 @@ SECONDS_BETWEEN_FILES = 10.0
 EPISODES_AT_ONCE = 100
 # Episodes whose first plans are made again where a model's own arm is resumed: one planning round.
 _FIRST_PLANS = 32
+# Plans that are made again of each of two episodes where what was executed is taken again.
+_PLANS_OF_TWO = 8
 
 
 class _ReachedError(Exception):
-    """Every episode has executed its first plan."""
+    """Every episode has executed its first plans."""
+
+
+@dataclass(frozen=True)
+class _Again:
+    """A planner of actions that were executed, [T, A] of each episode; the last one is held on."""
+
+    horizon: int
+    executed: tuple[FloatArray, ...]
+    name: ClassVar[str] = "again"
+
+    def plan(self, world_model: Any, latents: FloatArray, rngs: Any, remaining: IntArray) -> Plans:
+        """Return everything at once; see `Planner.plan`."""
+        del world_model, latents, rngs
+        left = [((0, self.horizon - len(row)), (0, 0)) for row in self.executed]
+        rows = [np.pad(row, more, "edge") for row, more in zip(self.executed, left, strict=True)]
+        return Plans(np.stack(rows), remaining)
 
 
 class KeptRun:
     """Runs an arm as `ArmRun` does, but for episodes that are stored, and stores the others.
 
-    Two stored episodes are run again, others in every session, and where an interrupted session is
-    resumed the first plans of more: where they do not go as they did, to the bits of each action,
-    the arm is run as if nothing were stored. Of what is broken off, the first episodes are kept, as
-    many as have ended.
+    Two stored episodes are checked, others in every session: with ``replay`` by their first plans
+    and by taking what was executed again, else by running them again. Where an interrupted session
+    is resumed the first plans of more are made again, too. Where anything does not go as it did, to
+    the bits of each action, the arm is run as if nothing were stored. Of what is broken off, the
+    first episodes are kept, as many as have ended.
 
     ``begin`` and ``repeat`` give a run of this arm from some starts; the latter in this process, of
-    any of the episodes.
+    any of the episodes. ``replay`` maps starts and what was executed from each to an arm.
     """
 
     def __init__(
@@ -201,6 +232,7 @@ class KeptRun:
         starts: Starts,
         *,
         repeat: Callable[[Starts, Progress | None], ArmRun],
+        replay: Callable[[Starts, tuple[FloatArray, ...]], Arm] | None,
         cache: ArmCache,
         key: str,
         level: float,
@@ -208,7 +240,8 @@ class KeptRun:
         resumes: bool,
     ) -> None:
         self._name, self._cache, self._key, self._level = name, cache, key, level
-        self._progress, self._repeat, self._resumes = progress, repeat, resumes
+        self._progress, self._resumes = progress, resumes
+        self._repeat, self._replay = repeat, replay
         self.notes: list[str] = []
         self.is_refuted = False
         self._stored_arm = None
@@ -258,7 +291,7 @@ class KeptRun:
         if not self._taken:
             return f"{self._name}: run anew"
         key = self._key[:_DIGITS]
-        return f"{self._name}: {self._taken} episodes stored (key {key}), two run again and equal"
+        return f"{self._name}: {self._taken} episodes stored (key {key}), two checked and equal"
 
     @property
     def resumed(self) -> str:
@@ -303,7 +336,7 @@ class KeptRun:
         return stage._replace(
             solved=(stage.solved or 0) + int(self._stored_arm.successes[:taken].sum()),
             starts=stage.starts + taken,
-            note=f"{'from' if not stage.starts else f'{taken} from'} the cache, 2 run again",
+            note=f"{'from' if not stage.starts else f'{taken} from'} the cache, 2 checked",
         )
 
     def _checked(self, starts: Starts) -> Arm | None:
@@ -326,27 +359,46 @@ class KeptRun:
         if not stored.begins_at(starts.states):
             return f"the stored {self._name} arm began at other starts"
         rng = np.random.default_rng()
+        difference = None
         if self._resumes:
-            count = min(_FIRST_PLANS, used.episodes)
-            rows = np.sort(rng.choice(used.episodes, size=count, replace=False))
-            for row, actions in zip(rows, self._first_actions(starts.take(rows)), strict=True):
-                if not np.array_equal(actions, used.actions[row][: len(actions)]):
-                    return (
-                        f"the stored {self._name} arm could not be repeated: the first plan of "
-                        f"episode {used.indices[row]} is another one now"
-                    )
-        return spot_check(
-            used, rng=rng, run=lambda rows: self._repeat(starts.take(rows), None).advance(len(rows))
-        )
+            difference = self._other_plans(used, starts, rng, episodes=_FIRST_PLANS, plans=1)
+        if self._replay is not None:
+            difference = difference or self._other_plans(
+                used, starts, rng, episodes=2, plans=_PLANS_OF_TWO
+            )
+        return difference or spot_check(used, rng=rng, run=partial(self._again, used, starts))
 
-    def _first_actions(self, starts: Starts) -> tuple[FloatArray, ...]:
-        """Return what is executed of the first plan from each start, [T, A]."""
+    def _again(self, used: Arm, starts: Starts, rows: IntArray) -> Arm:
+        """Return some rows of a stored arm as they go now."""
+        if self._replay is None:
+            return self._repeat(starts.take(rows), None).advance(len(rows))
+        arm = self._replay(starts.take(rows), tuple(used.actions[row] for row in rows))
+        # Nothing was planned, of which a planner could be sure.
+        sure = None if used.confidences is None else used.confidences[rows]
+        return replace(arm, confidences=sure)
+
+    def _other_plans(
+        self, used: Arm, starts: Starts, rng: np.random.Generator, *, episodes: int, plans: int
+    ) -> str | None:
+        """Say which of some episodes goes otherwise in its first plans, if one does."""
+        count = min(episodes, used.episodes)
+        rows = np.sort(rng.choice(used.episodes, size=count, replace=False))
+        calls = iter(range(plans))
 
         def stop(stage: Stage) -> None:
-            if stage.done:
+            # Told at first, and after each round of plans.
+            del stage
+            if next(calls, None) is None:
                 raise _ReachedError
 
-        run = self._repeat(starts, stop)
+        run = self._repeat(starts.take(rows), stop)
         with suppress(_ReachedError):
-            run.advance(len(starts.episodes))
-        return run.actions
+            run.advance(count)
+        for row, actions in zip(rows, run.actions, strict=True):
+            if not np.array_equal(actions, used.actions[row][: len(actions)]):
+                what = "first plan" if plans == 1 else f"first {plans} plans"
+                return (
+                    f"the stored {self._name} arm could not be repeated: the {what} of episode "
+                    f"{used.indices[row]} {'is another one' if plans == 1 else 'are others'} now"
+                )
+        return None

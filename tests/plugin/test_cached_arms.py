@@ -46,7 +46,7 @@ def test_a_result_is_the_same_however_much_of_it_was_stored(project, more, worke
     assert measured(project, *workers) == anew
     text = project.runpytest("-s").stdout.str()
     assert " episodes stored (key " in text
-    assert "two run again and equal" in text
+    assert "two checked and equal" in text
 
 
 def test_another_number_of_episodes_takes_what_is_there(project):
@@ -56,7 +56,7 @@ def test_another_number_of_episodes_takes_what_is_there(project):
     assert "oracle: 30 episodes stored" in told.stdout.str()
     told.stdout.fnmatch_lines(
         [
-            "  cpg: oracle   30 of 30 starts solved, ?.? s (from the cache, 2 run again)",
+            "  cpg: oracle   30 of 30 starts solved, ?.? s (from the cache, 2 checked)",
             "  cpg: learned  * of 30 starts solved, ?.? s",
         ]
     )

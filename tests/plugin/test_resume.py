@@ -49,7 +49,7 @@ INTERRUPTED = f"{WHEN}: raise KeyboardInterrupt"
 # Few episodes are several blocks, and a run of a second is written to the disk.
 HURRY = {"EPISODES_AT_ONCE": 10, "SECONDS_BETWEEN_FILES": 0.0}
 # What an interrupted session has kept of its learned arm.
-PART = "learned: [1-9]* episodes stored (key *), two run again and equal"
+PART = "learned: [1-9]* episodes stored (key *), two checked and equal"
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_finished_arm_is_not_run_again(project):
     assert run(project, "--cpg-diagnose=never").ret == 0
     expected, rows = gates(project), int(project.text("rows"))
     resumed = run(project, "--cpg-resume", "--cpg-diagnose=never")
-    resumed.stdout.fnmatch_lines(["learned: 20 episodes stored (key *), two run again and equal"])
+    resumed.stdout.fnmatch_lines(["learned: 20 episodes stored (key *), two checked and equal"])
     assert gates(project) == expected
     parts = [f"{arm}: 20 of 20 episodes" for arm in ("oracle", "learned", "chance")]
     report = project.json("report.json")
@@ -216,7 +216,7 @@ def test_a_gate_that_runs_out_of_time_is_finished_in_a_few_sessions(project, mon
             break
         assert "INCOMPLETE after" in resumed.stdout.str()
     assert resumed.ret == 0
-    resumed.stdout.fnmatch_lines(["*episodes stored (key *), two run again and equal"])
+    resumed.stdout.fnmatch_lines(["*episodes stored (key *), two checked and equal"])
     found = gates(project)
     project.gate("pass", ", episodes=40")
     expected, _ = uninterrupted(project, alone)
