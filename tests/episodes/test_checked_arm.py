@@ -17,8 +17,8 @@ from pytest_cpg.world_models import OracleDynamics
 EPISODES = 12
 
 
-# What no key says: of the planner from which step on it turns round, and how often it was asked for
-# how many plans; of the world how much is added to a step that is within 1 of the goal, and to rewards.
+# What no key says: from which step on the planner turns round, and how many plans it was asked for
+# each time; how much the world adds to a step that ends within 1 of the goal, and to rewards.
 NOW = {"turns_at": np.inf, "asked": [], "slip": 0.0, "more": 0.0}
 
 
