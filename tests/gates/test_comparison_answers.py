@@ -111,8 +111,10 @@ def test_the_bits_of_a_return_depend_on_no_other_query():
 
 
 def test_blocks_are_smaller_where_members_and_steps_would_not_fit_into_memory():
-    many = SimpleNamespace(horizons=np.array([50]), observations_a=np.zeros((1, 376)))
-    size = answers._block_size(many, members=100)
+    of_sides = {f"{part}_{side}": np.zeros(1) for part in ("policy", "returns") for side in "ab"}
+    starts = dict.fromkeys(("observations_a", "observations_b"), np.zeros((1, 376)))
+    many = SimpleNamespace(horizons=np.array([50]), opening=lambda side: None, **of_sides, **starts)
+    (size,) = {block.size for block in answers.Asked(SimpleNamespace(members=100), many).blocks}
     assert 1 <= size < 32
     assert 8 * 100 * 50 * 376 * size <= 2**27
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
+from confidences import CONFIDENCES, compared
 from scipy import stats
-
-from pytest_cpg.gates.policy_comparison.answers import CONFIDENCES, compared
 
 
 def returns(many=200, seed=3):

@@ -42,5 +42,5 @@ def test_ten_small_networks_answer_nearly_every_question_about_a_maze():
         model, observations=QUERIES.observations_a[:4], actions=QUERIES.actions_a[:4]
     )
     sides = imagined_returns(bound, QUERIES, progress=lambda *_: None)
-    answers = compared(*sides, "pci").answers
+    answers = compared(*sides).answers
     assert (answers != QUERIES.labels).mean() <= 0.01

@@ -1,5 +1,6 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +14,8 @@ from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.episodes.replay import replay
-from pytest_cpg.gates.planning_gap.benchmark import Sweep, rank_on_starts, sweep_settings
+from pytest_cpg.gates.kind import Run
+from pytest_cpg.gates.planning_gap.benchmark import Benchmark, Sweep
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import recovery_text
 from pytest_cpg.gates.planning_gap.stopping import Criteria
@@ -34,15 +36,15 @@ def still(observations, actions):
     return observations + actions / 2
 
 
+def benchmark(design=DESIGN, criteria=None, *, progress=lambda *_: None, execution=None):
+    """Return the fixture's value in a session of which nobody sees anything."""
+    run = Run(given={}, execution=execution or Execution(), task=None, progress=progress)
+    measuring = SimpleNamespace(beside=lambda: nullcontext(run), note=lambda *_, **__: None)
+    return Benchmark(design=design, criteria=criteria or Criteria(), measuring=measuring)
+
+
 def sweep(over, asked, *, design=DESIGN, learned=still, **more):
-    return sweep_settings(
-        design,
-        Criteria(),
-        oracle=OracleDynamics(TASK),
-        learned=learned,
-        settings={over: asked},
-        **more,
-    )
+    return benchmark(design, **more).sweep(learned=learned, **{f"{over}s": asked})
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +76,7 @@ def test_a_setting_is_measured_as_its_own_gate_would_be(perturbed):
 
 def test_the_gap_of_a_row_is_bounded_without_margin_family_or_looks(perturbed):
     criteria = Criteria(margin=0.3, family_size=5, stop="sequential")
-    models = {"oracle": OracleDynamics(TASK), "learned": still}
-    found = sweep_settings(DESIGN, criteria, **models, settings={"perturbation": ["none"]})
+    found = sweep("perturbation", ["none"], criteria=criteria)
     assert found[None].interval == perturbed[None].interval
 
 
@@ -120,7 +121,7 @@ def test_what_is_perturbed_in_all_rows_is_told():
     ("settings", "message"),
     [
         ({}, "a sweep is over one thing, got nothing. Write sweep"),
-        ({"horizon": [1], "perturbation": ["none"]}, "got horizon and perturbation"),
+        ({"horizon": [1], "perturbation": ["none"]}, "got perturbation and horizon"),
         ({"perturbation": ["dely-2"]}, "perturbation: no perturbation is named 'dely-2'. Did"),
         ({"perturbation": ["none", None]}, "the sweep has the perturbation none twice"),
         ({"horizon": [2, 0]}, "horizon: need a whole number of at least 1, got 0"),
@@ -132,7 +133,7 @@ def test_what_is_perturbed_in_all_rows_is_told():
 )
 def test_what_cannot_be_swept_over_is_told_what_to_type(settings, message):
     with pytest.raises(CpgError, match=re.escape(message)):
-        sweep_settings(DESIGN, Criteria(), oracle=None, learned=None, settings=settings)
+        benchmark().sweep(learned=still, **{f"{over}s": asked for over, asked in settings.items()})
 
 
 class Striding:
@@ -181,7 +182,7 @@ def test_progress_names_the_setting_and_the_arm():
     heard = []
     design = replace(DESIGN, episodes=3)
     asked = ["none", "delay-1"]
-    sweep("perturbation", asked, design=design, progress=lambda name, _: heard.append(name))
+    sweep("perturbation", asked, design=design, progress=lambda name, *_: heard.append(name))
     assert list(dict.fromkeys(heard)) == [
         f"{setting} {arm}"
         for setting in ("none", "delay-1")
@@ -218,7 +219,7 @@ def test_a_perturbed_episode_is_replayed_as_it_went():
 
 def test_models_are_ranked_under_the_perturbation_of_the_marker():
     design = replace(DESIGN, perturbation=DropActions(9))
-    found = rank_on_starts(design, {"right": right, "still": still})
+    found = benchmark(design).rank({"right": right, "still": still})
     alone = measure_gap(design, oracle=OracleDynamics(TASK), learned=still).learned
     assert np.array_equal(found.arms["still"].perturbed, alone.perturbed)
     assert outcomes(found.arms["still"]) == outcomes(alone)
@@ -228,7 +229,7 @@ def test_a_model_with_its_own_score_has_one_more_arm():
     track = Slider()
     design = replace(DESIGN, task=track, perturbation=DropActions(1))
     models = {"oracle": OracleDynamics(track), "learned": Scoring()}
-    found = sweep_settings(design, Criteria(), **models, settings={"horizon": [4]})
+    found = sweep("horizon", [4], design=design, learned=models["learned"])
     assert found[4].rescored.perturbed is not None
     assert ", rescored " in str(found)
     assert ", oracle+score " in recovery_text(measure_gap(design, **models))

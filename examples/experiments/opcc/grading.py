@@ -1,8 +1,8 @@
 """Grading: what an ensemble's imagined returns say of the queries, and how good that is."""
 
 import numpy as np
+from confidences import CONFIDENCES, compared
 
-from pytest_cpg.gates.policy_comparison.answers import CONFIDENCES, compared
 from pytest_cpg.stats.graded_answers import GradedAnswers, answer_metrics, risk_coverage
 
 METRICS = ("loss", "auroc", "aurcc", "rpp", "cr", "excess", "coverage_at_risk", "regret")

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 from cells import BODIES, KINDS
+from confidences import CONFIDENCES
 from grading import COVERAGES
 from results import found
 from tables import HORIZONS, by_horizon, ev_losses, half_width, published_losses, values
-
-from pytest_cpg.gates.policy_comparison.answers import CONFIDENCES
 
 HERE = Path(__file__).parent
 # The figures of the other experiments.

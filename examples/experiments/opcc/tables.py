@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 from cells import BASE, BODIES, CELLS, KINDS, MAZES, SEEDS, TABLES
+from confidences import CONFIDENCES
 from results import found
 
-from pytest_cpg.gates.policy_comparison.answers import CONFIDENCES
 from pytest_cpg.stats.intervals import student_critical_value
 
 HERE = Path(__file__).parent

@@ -20,7 +20,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.decisions import Decision, Decisions
+from pytest_cpg.episodes.decisions import Decision, Decisions, evenly
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import (
     bound_as_truth,
@@ -174,29 +174,17 @@ def result_of(
     seconds: float = 0.0,
 ) -> PlanQualityResult:
     """Return what the standings of all that was decided come to."""
-    decisions, imagined, true = decided.decisions, standings.imagined, standings.true
+    decisions, (imagined, true, random) = decided.decisions, standings
     episodes, matters = decisions.episodes, ~true.flat
-    random = standings.chance
-    both, beside = matters & ~imagined.flat, matters & ~random.flat
-    worlds = _pairs(
-        _means(episodes[both], imagined.scores[both]), _means(episodes[both], true.scores[both])
-    )
-    chance = _pairs(
-        _means(episodes[beside], true.scores[beside]),
-        _means(episodes[beside], random.scores[beside]),
-    )
-    truth = _means(episodes[matters], true.scores[matters])
+    in_both = matters & ~imagined.flat
     return PlanQualityResult(
         design=design.record,
         seed=int(design.seed),
         episodes=design.episodes,
         criteria=criteria,
-        worlds=worlds,
-        truth=Scores(
-            episodes=np.array([*truth], dtype=np.int64),
-            values=np.array([*truth.values()], dtype=np.float64),
-        ),
-        chance=chance,
+        worlds=Pairs(*_by_episode(episodes, in_both, imagined.scores, true.scores)),
+        truth=Scores(*_by_episode(episodes, matters, true.scores)),
+        chance=Pairs(*_by_episode(episodes, matters & ~random.flat, true.scores, random.scores)),
         counts=Counts(
             decisions=len(episodes),
             flat_imagined=int(imagined.flat.sum()),
@@ -205,29 +193,22 @@ def result_of(
             beats_true=int(true.beats_all.sum()),
         ),
         regret=float(true.regrets.mean()),
-        worst=_worst(decisions.rows, both, standings),
+        worst=_worst(decisions.rows, in_both, standings),
         solved=decided.arm.success_count,
         faults=faults,
         seconds=seconds,
     )
 
 
-def _means(episodes: IntArray, scores: FloatArray) -> dict[int, float]:
-    """Return the mean of each episode's scores, to six digits: a report has many of them."""
-    return {
-        int(episode): round(float(scores[episodes == episode].mean()), 6)
-        for episode in np.unique(episodes)
-    }
+def _by_episode(episodes: IntArray, counts: BoolArray, *scores: FloatArray) -> list[Any]:
+    """Return the episodes [E] of which decisions count, and the mean of their scores in each.
 
-
-def _pairs(first: dict[int, float], second: dict[int, float]) -> Pairs:
-    """Return the scores of episodes that have both."""
-    common = sorted(first.keys() & second.keys())
-    return Pairs(
-        episodes=np.array(common, dtype=np.int64),
-        first=np.array([first[episode] for episode in common], dtype=np.float64),
-        second=np.array([second[episode] for episode in common], dtype=np.float64),
-    )
+    To six digits: a report has many of them.
+    """
+    known = np.unique(episodes[counts])
+    rows = [counts & (episodes == episode) for episode in known]
+    means = [[round(float(part[of].mean()), 6) for of in rows] for part in scores]
+    return [known, *(np.array(part, dtype=np.float64) for part in means)]
 
 
 def _worst(
@@ -259,15 +240,12 @@ class Decided(NamedTuple):
     arm: Arm
 
     def sampled(self) -> Decided:
-        """Return up to ten decisions of each episode, the first and the last among them."""
-        # Of one episode together, in the order in which they were made.
-        order = np.lexsort((self.decisions.at, self.decisions.episodes))
-        parts = np.split(order, np.flatnonzero(np.diff(self.decisions.episodes[order])) + 1)
-        counts = (np.linspace(0, len(part) - 1, min(len(part), _MOST_DECISIONS)) for part in parts)
-        rows = np.concatenate(
-            [part[places.round().astype(int)] for part, places in zip(parts, counts, strict=True)]
-        )
-        return Decided(self.decisions.take(rows), self.plans[rows], self.arm)
+        """Return up to ten decisions of each episode, from its first to its last."""
+        episodes, at = self.decisions.episodes, self.decisions.at
+        of_each = (np.flatnonzero(episodes == episode) for episode in np.unique(episodes))
+        rows = [evenly(rows[np.argsort(at[rows])], _MOST_DECISIONS) for rows in of_each]
+        chosen = np.concatenate(rows)
+        return Decided(self.decisions.take(chosen), self.plans[chosen], self.arm)
 
 
 def decide(design: Design, learned: BoundModel, starts: Starts, *, progress: Progress) -> Decided:
@@ -277,24 +255,16 @@ def decide(design: Design, learned: BoundModel, starts: Starts, *, progress: Pro
     """
     taken = np.zeros(len(starts.episodes), dtype=np.int64)
     rows: list[Decision] = []
-    states: list[FloatArray] = []
-    latents: list[FloatArray] = []
-    plans: list[FloatArray] = []
+    arrays: list[tuple[FloatArray, ...]] = []
 
     def note(episodes: IntArray, chosen: Plans) -> None:
         places = np.searchsorted(starts.episodes, episodes)
-        rows.extend(
-            Decision(int(episode), 0, int(at))
-            for episode, at in zip(episodes, taken[places], strict=True)
-        )
-        states.append(run.states[places])
-        latents.append(run.latents[places])
-        plans.append(chosen.actions.copy())
+        begun = zip(episodes.tolist(), taken[places].tolist(), strict=True)
+        rows.extend(Decision(episode, 0, at) for episode, at in begun)
+        arrays.append((run.states[places], run.latents[places], chosen.actions.copy()))
         taken[places] += chosen.lengths
 
     run = ArmRun("learned", design, learned, starts, progress=progress, on_plan=note)
     arm = run.advance(len(starts.episodes))
-    decisions = Decisions(
-        rows=tuple(rows), states=np.concatenate(states), latents=np.concatenate(latents)
-    )
-    return Decided(decisions, np.concatenate(plans), arm)
+    states, latents, plans = map(np.concatenate, zip(*arrays, strict=True))
+    return Decided(Decisions(rows=tuple(rows), states=states, latents=latents), plans, arm)

@@ -37,7 +37,7 @@ class Criteria:
     is_smoke: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
     """Two scores in [0, 1] of each episode [E] that has some: the means over its decisions."""
 
@@ -51,10 +51,10 @@ class Pairs:
     @property
     def differences(self) -> Scores:
         """First minus second."""
-        return Scores(episodes=self.episodes, values=self.first - self.second)
+        return Scores(self.episodes, self.first - self.second)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scores:
     """A score of each episode [E] with a decision to score, in [0, 1]; differences in [-1, 1]."""
 

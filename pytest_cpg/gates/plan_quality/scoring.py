@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, BoolArray, FiniteActions, FloatArray, IntArray, Plans
-from pytest_cpg.contracts.planner import is_warm_started
+from pytest_cpg.contracts import ActionSpace, BoolArray, FiniteActions, FloatArray, IntArray
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
@@ -18,8 +17,6 @@ from pytest_cpg.gates.plan_quality.formulas import Search, are_flat, bounded, cf
 from pytest_cpg.planners.search import rate_plans
 from pytest_cpg.world_models import BoundModel
 
-# In one array of imagined or true states, of which there are a handful at a time: 32 MiB.
-_MOST_NUMBERS = 2**22
 # Of a plan in a model that draws noise: all plans of a decision meet the same.
 _ROLLOUTS = 8
 
@@ -79,54 +76,31 @@ def standings_of(
     optimum no edit shows how far it is from what can be reached. A decision's numbers are the same
     whatever the others are.
     """
-    truths = _chosen_in_truth(
-        design, bound["oracle"], decisions, partial(progress, "planning in truth")
-    )
+    truths, count = [], len(plans)
+    progress("planning in truth", 0, count)
+    # As many at once as an arm plans.
+    for rows in np.array_split(np.arange(count), -(-count // design.episodes)):
+        truths.append(decisions.take(rows).planned(design, "oracle", bound["oracle"]))
+        progress("planning in truth", int(rows[-1]) + 1, count)
     rngs = decisions.streams(design.seed, Purpose.RANDOM_PLANS)
     random = design.task.actions.sample(rngs, (plans.shape[1],))
     worlds = (("learned", plans), ("oracle", plans), ("oracle", random))
-    count, done = len(worlds) * len(plans), 0
+    beside, done = np.concatenate(truths), 0
 
     def tell(scored: int) -> None:
         nonlocal done
         done += scored
-        progress("scoring plans", done, count)
+        progress("scoring plans", done, len(worlds) * count)
 
     tell(0)
     return Standings(
         *(
             standing_of(
-                design, arm, bound[arm], decisions, rated, truths, k=k, search=search, tell=tell
+                design, arm, bound[arm], decisions, rated, beside, k=k, search=search, tell=tell
             )
             for arm, rated in worlds
         )
     )
-
-
-def _chosen_in_truth(
-    design: Design, oracle: BoundModel, decisions: Decisions, progress: Callable[[int, int], None]
-) -> FloatArray:
-    """Return the plans [N, H, A] that the planner chooses with the true dynamics."""
-    planner, chosen_plans, count = design.planner, [], len(decisions.rows)
-    # One that is warm started begins anew: with these dynamics it was never there before.
-    memory: dict[str, Any] = {"memory": None} if is_warm_started(planner) else {}
-    progress(0, count)
-    # As many at once as an arm plans.
-    for rows in np.array_split(np.arange(count), -(-count // design.episodes)):
-        part = decisions.take(rows)
-        imagination = Imagination("oracle", design.task.actions, oracle)
-        noise = part.streams(design.seed, Purpose.NOISE_OF_PLANNER) if oracle.noise_size else ()
-        imagination.plans_for(part.episodes, part.at, noise)
-        chosen = planner.plan(
-            imagination,
-            imagination.encode(part.states),
-            part.streams(design.seed, Purpose.PLANNER),
-            design.task.budget - part.at,
-            **memory,
-        )
-        chosen_plans.append(Plans(*chosen).actions)
-        progress(int(rows[-1]) + 1, count)
-    return np.concatenate(chosen_plans)
 
 
 def standing_of(
@@ -148,54 +122,42 @@ def standing_of(
     """
     # Numbers that a step of a plan needs.
     latents = int(decisions.latents.shape[1]) + model.noise_size
-    size = max(int(decisions.states.shape[1]), latents)
+    size = max(int(decisions.states.shape[1]), latents, plans.shape[2])
     standings: list[Standing] = []
-    for rows in _parts(plans, k=k, size=size):
-        scorer = _Scorer(design, model, arm, decisions.take(rows))
-        standings.append(scorer.standing(plans[rows], beside[rows], k=k, search=search))
+    for rows in decisions.parts((k + 1) * plans.shape[1] * size):
+        part = decisions.take(rows)
+        worth = _rating(design, arm, model, part)
+        rngs = part.streams(design.seed, Purpose.NEIGHBOURS)
+        # Alike in every world.
+        draw = partial(control_edits, design.task.actions, design.task.budget - part.at, rngs)
+        values = worth(plans[rows, None])[:, 0]
+        near = explore(plans[rows], values, draw=draw, evaluate=worth, k=k, search=search)
+        neighbours = np.concatenate([near, worth(beside[rows, None])], axis=1)
+        standings.append(Standing.of(values, neighbours))
         tell(len(rows))
     return Standing(*map(np.concatenate, zip(*standings, strict=True)))
 
 
-class _Scorer:
-    """Scores plans at some decisions in one world, all at once."""
+def _rating(
+    design: Design, arm: str, model: BoundModel, decisions: Decisions
+) -> Callable[[FloatArray], FloatArray]:
+    """Return what maps plans [N, C, H, A] to what they are worth: the mean over a model's noise."""
+    asked = (decisions.episodes, decisions.at)
+    imagination = Imagination(arm, design.task.actions, model)
+    imagination.plans_for(*asked)
+    is_learned = arm == "learned"
+    latents = decisions.latents if is_learned else imagination.encode(decisions.states)
 
-    def __init__(self, design: Design, model: BoundModel, arm: str, decisions: Decisions) -> None:
-        self._design, self._decisions, self._model = design, decisions, model
-        self._remaining = design.task.budget - decisions.at
-        self._imagination = Imagination(arm, design.task.actions, model)
-        self._imagination.plans_for(decisions.episodes, decisions.at)
-        is_learned = arm == "learned"
-        self._latents = (
-            decisions.latents if is_learned else self._imagination.encode(decisions.states)
-        )
+    def once(plans: FloatArray) -> FloatArray:
+        remaining = design.task.budget - decisions.at
+        return -rate_plans(design.planner, imagination, latents, plans, remaining)[0]
 
-    def standing(
-        self, plans: FloatArray, beside: FloatArray, *, k: int, search: Search
-    ) -> Standing:
-        """Return where plans [N, H, A] stand; neighbours are drawn alike in every world."""
-        rngs = self._decisions.streams(self._design.seed, Purpose.NEIGHBOURS)
-        draw = partial(control_edits, self._design.task.actions, self._remaining, rngs)
-        values = self._worth(plans[:, None])[:, 0]
-        neighbours = explore(plans, values, draw=draw, evaluate=self._worth, k=k, search=search)
-        other = self._worth(beside[:, None])
-        return Standing.of(values, np.concatenate([neighbours, other], axis=1))
+    def over_noise(plans: FloatArray) -> FloatArray:
+        streams = decisions.streams(design.seed, Purpose.NOISE_OF_NEIGHBOURS)
+        imagination.plans_for(*asked, cast("Any", [_Shared(stream) for stream in streams]))
+        return np.asarray(np.mean([once(plans) for _ in range(_ROLLOUTS)], axis=0))
 
-    def _worth(self, plans: FloatArray) -> FloatArray:
-        """Return what plans [N, C, H, A] are worth: [N, C]; the mean over a model's noise."""
-        decisions = self._decisions
-        if not self._model.noise_size:
-            return self._once(plans)
-        streams = decisions.streams(self._design.seed, Purpose.NOISE_OF_NEIGHBOURS)
-        noise = cast("Any", [_Shared(stream) for stream in streams])
-        self._imagination.plans_for(decisions.episodes, decisions.at, noise)
-        return np.asarray(np.mean([self._once(plans) for _ in range(_ROLLOUTS)], axis=0))
-
-    def _once(self, plans: FloatArray) -> FloatArray:
-        costs, _ = rate_plans(
-            self._design.planner, self._imagination, self._latents, plans, self._remaining
-        )
-        return -costs
+    return over_noise if model.noise_size else once
 
 
 class _Shared:
@@ -207,13 +169,6 @@ class _Shared:
     def standard_normal(self, shape: tuple[int, ...]) -> FloatArray:
         """Return it for so many plans [C, ...]."""
         return np.broadcast_to(self._rng.standard_normal(shape[1:]), shape)
-
-
-def _parts(plans: FloatArray, *, k: int, size: int) -> list[IntArray]:
-    """Divide plans [N, H, A] into as few parts as memory allows: rows of each."""
-    count, horizon = plans.shape[:2]
-    numbers = count * (k + 1) * horizon * max(size, plans.shape[2])
-    return np.array_split(np.arange(count), min(count, -(-numbers // _MOST_NUMBERS)))
 
 
 def control_edits(

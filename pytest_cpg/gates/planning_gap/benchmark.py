@@ -19,7 +19,6 @@ from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
-from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.episodes.perturbations import Perturbation, parse_perturbation
 from pytest_cpg.episodes.probe import (
@@ -29,9 +28,9 @@ from pytest_cpg.episodes.probe import (
     starts_of,
     unchanged,
 )
-from pytest_cpg.episodes.stage import ArmProgress
+from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.choices import as_trained
-from pytest_cpg.gates.kind import Measuring
+from pytest_cpg.gates.kind import Measuring, Run
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.stopping import Criteria
@@ -87,52 +86,6 @@ class ModelRanking:
             [arm.success_rate for arm in self.arms.values()],
             level=self.ranking.level,
         )
-
-
-def rank_on_starts(
-    design: Design, models: Mapping[str, Any], *, progress: ArmProgress | None = None
-) -> ModelRanking:
-    """Run the arm of every model on the same starts, each as of `measure_gap`, and rank them.
-
-    Raises CpgError when there are fewer than two models. Raises WorldModelError when a model breaks
-    its contract; what a model raises itself goes on unchanged.
-    """
-    if len(models) < 2:
-        raise CpgError(
-            f"a ranking needs at least two models, got {len(models)}. Write "
-            f'benchmark_runner.rank({{"old": old_model, "new": new_model}}).'
-        )
-    if len({str(name) for name in models}) < len(models):
-        raise CpgError(
-            f"two models of the ranking have one name: {', '.join(map(repr, models))}. Give each "
-            f"its own."
-        )
-    starts = starts_of(design)
-    arms: dict[str, Arm] = {}
-    faults: dict[str, tuple[str, ...]] = {}
-    for name, model in models.items():
-        with inference(model):
-            bound = bound_to_starts(model, design, starts)
-            with unchanged(f"the model {name!r}", bound, design, starts):
-                run = ArmRun(
-                    f"{name!r}",
-                    # Ranks are of successes, whatever a gate of this design would judge.
-                    replace(design, metric="success"),
-                    bound,
-                    starts,
-                    progress=progress and partial(progress, str(name)),
-                )
-                arms[str(name)] = replace(run.advance(design.episodes), name=str(name))
-                is_blind = ignores_action(bound, design, starts, arms[str(name)])
-            faults[str(name)] = tuple(faults_of(replace(bound, ignores_action=is_blind)))
-    ranking = rank_models(
-        list(arms),
-        [arm.successes for arm in arms.values()],
-        rng=Stream.RANKING.of(design.seed),
-        level=design.level,
-        resamples=max(_RESAMPLES, math.ceil(2 / (1 - design.level))),
-    )
-    return ModelRanking(ranking, arms, faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -201,59 +154,6 @@ def _name_of(setting: object) -> str:
     return "none" if setting is None else str(getattr(setting, "name", setting))
 
 
-def sweep_settings(
-    design: Design,
-    criteria: Criteria,
-    *,
-    oracle: Any,
-    learned: Any,
-    settings: Mapping[str, Iterable[Any]],
-    progress: ArmProgress | None = None,
-    execution: Execution | None = None,
-) -> Sweep:
-    """Run the three arms under each setting, all episodes of the design, on the same starts.
-
-    ``settings`` are those of ``"perturbation"`` and ``"horizon"``, for one of them. Raises CpgError
-    when there are none, or an impossible one; otherwise as `measure_gap`.
-    """
-    over, designs = _designs(design, settings)
-    if design.metric == "return":
-        raise CpgError(
-            'a sweep tells success rates, and this gate is judged by metric="return". Write '
-            'metric="success" in the marker of a test that sweeps, or compare() once for each '
-            "setting."
-        )
-    if over == "horizon":
-        with inference(learned):
-            planner = bound_to_starts(learned, design, starts_of(design)).planner
-        if planner is not None:
-            raise CpgError(
-                f"horizon: the learned arm is planned by the {planner.name}, which looks "
-                f"{planner.horizon} steps ahead in every row. Leave that method out, and the "
-                f"gate's planner plans; or make a model of each horizon, and write "
-                f"benchmark_runner.rank({{...}})."
-            )
-    criteria = replace(criteria, stop="fixed", margin=None, family_size=1)
-
-    def told(setting: str) -> ArmProgress | None:
-        return progress and (lambda arm, stage: progress(f"{setting} {arm}", stage))
-
-    return Sweep(
-        over=over,
-        results={
-            setting: measure_gap(
-                of_setting,
-                criteria,
-                oracle=oracle,
-                learned=learned,
-                progress=told(setting),
-                execution=execution,
-            )
-            for setting, of_setting in designs.items()
-        },
-    )
-
-
 def _designs(
     design: Design, settings: Mapping[str, Iterable[Any]]
 ) -> tuple[str, dict[str, Design]]:
@@ -265,38 +165,42 @@ def _designs(
                 f"{over}: need a list of what is swept over, got {values!r}. Write "
                 f"sweep(learned=..., {over}s=[{values!r}])."
             )
-        listed = list(values)
-        if listed:
+        if listed := list(values):
             chosen[over] = listed
     if len(chosen) != 1:
         raise CpgError(
             f"a sweep is over one thing, got {' and '.join(chosen) or 'nothing'}. Write "
             f'sweep(learned=..., perturbations=["none", "drop-next-5"]), or horizons=.'
         )
-    ((over, values),) = chosen.items()
-    if over == "perturbation" and design.perturbation is not None:
+    ((over, asked),) = chosen.items()
+    is_horizon = over == "horizon"
+    if not is_horizon and design.perturbation is not None:
         raise CpgError(
             f"perturbation: the marker has {design.perturbation.name!r}, and this sweep sets each "
             f"row's own. Take it out of the marker and name it in "
             f"sweep(perturbations=[..., {design.perturbation.name!r}])."
         )
     designs: dict[str, Design] = {}
-    for value in values:
+    for value in asked:
         try:
-            if over == "perturbation":
-                changed = replace(design, perturbation=parse_perturbation(value))
-                name = _name_of(changed.perturbation)
-            else:
-                if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                    raise CpgError(f"{over}: need a whole number of at least 1, got {value!r}")
-                planner = replaced("planner", design.planner, "horizon", int(value))
-                changed, name = replace(design, planner=planner), str(value)
+            changed = (
+                _with_horizon(design, value)
+                if is_horizon
+                else replace(design, perturbation=parse_perturbation(value))
+            )
         except ValueError as error:
-            raise CpgError(str(error) if over == "horizon" else f"{over}: {error}") from None
+            raise CpgError(str(error) if is_horizon else f"{over}: {error}") from None
+        name = str(value) if is_horizon else _name_of(changed.perturbation)
         if name in designs:
             raise CpgError(f"the sweep has the {over} {name} twice. Leave one of them out.")
         designs[name] = changed
     return over, designs
+
+
+def _with_horizon(design: Design, value: Any) -> Design:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise CpgError(f"horizon: need a whole number of at least 1, got {value!r}")
+    return replace(design, planner=replaced("planner", design.planner, "horizon", int(value)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,11 +227,37 @@ class Benchmark:
         return result
 
     def rank(self, models: Mapping[str, Any]) -> ModelRanking:
-        """Run two models or more, by name, on the same starts and rank them; nothing is gated."""
+        """Run the arm of two models or more, by name, on the same starts, and rank them.
+
+        Nothing is gated. Raises CpgError for fewer models, and WorldModelError when one breaks its
+        contract; what a model raises itself goes on unchanged.
+        """
         with self.measuring.beside() as run:
-            ranking = rank_on_starts(self.design, models, progress=run.stage)
-            self.measuring.note(f"ranking: {ranking}", models=len(models))
-        return ranking
+            _check_names(models)
+            # Ranks are of successes, whatever a gate of this design would judge.
+            design = replace(self.design, metric="success")
+            starts = starts_of(design)
+            arms: dict[str, Arm] = {}
+            faults: dict[str, tuple[str, ...]] = {}
+            for name, model in zip(map(str, models), models.values(), strict=True):
+                with inference(model):
+                    bound = bound_to_starts(model, design, starts)
+                    with unchanged(f"the model {name!r}", bound, design, starts):
+                        told = partial(run.stage, name)
+                        arm = ArmRun(f"{name!r}", design, bound, starts, progress=told)
+                        arms[name] = replace(arm.advance(design.episodes), name=name)
+                        is_blind = ignores_action(bound, design, starts, arms[name])
+                faults[name] = tuple(faults_of(replace(bound, ignores_action=is_blind)))
+            ranking = rank_models(
+                list(arms),
+                [arm.successes for arm in arms.values()],
+                rng=Stream.RANKING.of(design.seed),
+                level=design.level,
+                resamples=max(_RESAMPLES, math.ceil(2 / (1 - design.level))),
+            )
+            ranked = ModelRanking(ranking, arms, faults)
+            self.measuring.note(f"ranking: {ranked}", models=len(models))
+        return ranked
 
     def sweep(
         self,
@@ -340,20 +270,64 @@ class Benchmark:
         """Run the three arms once for each setting of one thing; nothing is gated by it.
 
         Perturbations are of a marker without one, None or "none" for nothing; horizons stand in
-        place of the planner's.
+        place of the planner's. Raises CpgError when there are none, or an impossible one; otherwise
+        as `measure_gap`.
         """
         with self.measuring.beside() as run:
-            sweep = sweep_settings(
-                as_trained(self.design, learned),
-                self.criteria,
-                oracle=self._oracle(oracle),
-                learned=learned,
-                settings={"perturbation": perturbations, "horizon": horizons},
-                progress=run.stage,
-                execution=run.execution,
-            )
+            design = as_trained(self.design, learned)
+            over, designs = _designs(design, {"perturbation": perturbations, "horizon": horizons})
+            _check_sweep(design, over, learned)
+            criteria = replace(self.criteria, stop="fixed", margin=None, family_size=1)
+            results = {}
+            for setting, of_setting in designs.items():
+                results[setting] = measure_gap(
+                    of_setting,
+                    criteria,
+                    oracle=self._oracle(oracle),
+                    learned=learned,
+                    progress=partial(_told, run, setting),
+                    execution=run.execution,
+                )
+            sweep = Sweep(over=over, results=results)
             self.measuring.note(sweep.line, models=1)
         return sweep
 
     def _oracle(self, oracle: Any) -> Any:
         return OracleDynamics(self.design.task) if oracle is None else oracle
+
+
+def _told(run: Run, setting: str, arm: str, stage: Stage) -> None:
+    run.stage(f"{setting} {arm}", stage)
+
+
+def _check_names(models: Mapping[str, Any]) -> None:
+    if len(models) < 2:
+        raise CpgError(
+            f"a ranking needs at least two models, got {len(models)}. Write "
+            f'benchmark_runner.rank({{"old": old_model, "new": new_model}}).'
+        )
+    if len({str(name) for name in models}) < len(models):
+        raise CpgError(
+            f"two models of the ranking have one name: {', '.join(map(repr, models))}. Give each "
+            f"its own."
+        )
+
+
+def _check_sweep(design: Design, over: str, learned: Any) -> None:
+    if design.metric == "return":
+        raise CpgError(
+            'a sweep tells success rates, and this gate is judged by metric="return". Write '
+            'metric="success" in the marker of a test that sweeps, or compare() once for each '
+            "setting."
+        )
+    if over != "horizon":
+        return
+    with inference(learned):
+        planner = bound_to_starts(learned, design, starts_of(design)).planner
+    if planner is not None:
+        raise CpgError(
+            f"horizon: the learned arm is planned by the {planner.name}, which looks "
+            f"{planner.horizon} steps ahead in every row. Leave that method out, and the gate's "
+            f"planner plans; or make a model of each horizon, and write "
+            f"benchmark_runner.rank({{...}})."
+        )

@@ -6,7 +6,7 @@ product depend on how many queries there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pytest_cpg.contracts import (
+    BoolArray,
     CpgError,
     EnsembleRollout,
     FloatArray,
@@ -28,6 +29,9 @@ from pytest_cpg.gates.rows import Block, Snapshot, Spread, filled
 from pytest_cpg.machine.workers import Crew, Workload
 from pytest_cpg.world_models.binding.conventions import describe
 from pytest_cpg.world_models.ensembles.binding import BoundEnsemble, bind_ensemble
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _MOST_ROWS = 32
 # Rows that a model is checked with before it is asked anything.
@@ -75,18 +79,12 @@ def imagined_returns(
     Blocks are imagined by ``spread``, or else in this process. Raises WorldModelError when a
     prediction is no finite number, naming member, query and step.
     """
-    asked, blocks = Asked(ensemble, queries), [*_blocks(queries, members=ensemble.members)]
+    asked = Asked(ensemble, queries)
     if snapshot is not None:
-        snapshot.answered(map(asked.first_step, blocks))
-    returns = filled(
-        (ensemble.members, 2 * len(queries)),
-        blocks,
-        asked.run,
-        progress=partial(progress, "queries"),
-        spread=spread,
-        snapshot=snapshot,
+        snapshot.answered(map(asked.first_step, asked.blocks))
+    return asked.filled(
+        asked.run, progress=partial(progress, "queries"), spread=spread, snapshot=snapshot
     )
-    return SideReturns(*np.split(returns, 2, axis=1))
 
 
 def frozen_returns(ensemble: EnsembleRollout, queries: PolicyQueries) -> SideReturns:
@@ -94,43 +92,48 @@ def frozen_returns(ensemble: EnsembleRollout, queries: PolicyQueries) -> SideRet
 
     It pays what the model pays for its first step, for every step.
     """
-    asked, returns = Asked(ensemble, queries), np.empty((ensemble.members, 2 * len(queries)))
-    for block in _blocks(queries, members=ensemble.members):
-        returns[:, block.rows] = asked.frozen_returns(block)[:, : len(block.rows)]
-    return SideReturns(*np.split(returns, 2, axis=1))
-
-
-def _blocks(queries: PolicyQueries, *, members: int) -> Iterator[Block]:
-    """Yield all rows; those of a block have one policy and one horizon."""
-    policies = np.concatenate([queries.policy_a, queries.policy_b])
-    horizons = np.concatenate([queries.horizons, queries.horizons])
-    size = _block_size(queries, members=members)
-    order = np.lexsort((policies, horizons))
-    changes = np.diff(policies[order]).astype(bool) | np.diff(horizons[order]).astype(bool)
-    for alike in np.split(order, np.flatnonzero(changes) + 1):
-        for start in range(0, len(alike), size):
-            yield Block(alike[start : start + size], size)
-
-
-def _block_size(queries: PolicyQueries, *, members: int) -> int:
-    """Return the largest power of two, up to a limit, whose observations fit into memory."""
-    of_row = 8 * members * int(queries.horizons.max()) * queries.observations_a.shape[1]
-    rows = _MOST_ROWS
-    while rows > 1 and rows * of_row > _MOST_BYTES:
-        rows //= 2
-    return rows
+    asked = Asked(ensemble, queries)
+    return asked.filled(asked.frozen_returns, progress=lambda *_: None)
 
 
 class Asked:
-    """An ensemble that is asked queries, here or in a worker."""
+    """An ensemble that is asked queries, here or in a worker.
+
+    A row is a query's side: a below the number of queries, and b from there on.
+    """
 
     def __init__(self, ensemble: EnsembleRollout, queries: PolicyQueries) -> None:
         self._ensemble, self._queries = ensemble, queries
+        self._starts = np.concatenate([queries.observations_a, queries.observations_b])
+        self._policies = np.concatenate([queries.policy_a, queries.policy_b])
+        self._horizons = np.tile(queries.horizons, 2)
+        openings = [part for side in "ab" if (part := queries.opening(side)) is not None]
+        self._opening = np.concatenate(openings) if openings else None
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All rows; those of a block have one policy and one horizon."""
+        # The largest power of two, up to a limit, whose observations fit into memory.
+        of_row, size = self._starts.shape[1] * int(self._horizons.max()), _MOST_ROWS
+        while size > 1 and 8 * self._ensemble.members * of_row * size > _MOST_BYTES:
+            size //= 2
+        order = np.lexsort((self._policies, self._horizons))
+        changes = [np.diff(part[order]).astype(bool) for part in (self._policies, self._horizons)]
+        return [
+            Block(alike[start : start + size], size)
+            for alike in np.split(order, np.flatnonzero(changes[0] | changes[1]) + 1)
+            for start in range(0, len(alike), size)
+        ]
+
+    def filled(self, answer: Callable[[Block], FloatArray], **how: Any) -> SideReturns:
+        """Return the returns of all rows; ``how`` is as of `rows.filled`."""
+        shape = (self._ensemble.members, len(self._starts))
+        return SideReturns(*np.split(filled(shape, self.blocks, answer, **how), 2, axis=1))
 
     def run(self, block: Block) -> FloatArray:
         """Return the imagined returns [E, R] of a block."""
-        horizon = int(self._queries.horizons[block.rows[0] % len(self._queries)])
-        rewards = self._imagined(block, horizon, has_first=True).rewards
+        horizon = int(self._horizons[block.rows[0]])
+        rewards = self._imagined(block, horizon).rewards
         with np.errstate(over="ignore"):
             returns = np.asarray(rewards @ self._queries.discount ** np.arange(horizon))
         broken = np.argwhere(~np.isfinite(returns))
@@ -143,27 +146,25 @@ class Asked:
         return returns[:, : len(block.rows)]
 
     def frozen_returns(self, block: Block) -> FloatArray:
-        """Return what a world pays [E, B] in which nothing moves."""
-        horizon = int(self._queries.horizons[block.rows[0] % len(self._queries)])
-        first = self._imagined(block, 1, has_first=True).rewards[..., 0]
+        """Return what a world pays [E, R] in which nothing moves."""
+        steps = np.arange(1, int(self._horizons[block.rows[0]]))
+        first = self._imagined(block, 1).rewards[..., 0]
         # Without policies nobody but the logged actions acts.
-        is_logged = not self._queries.policies
-        later = self._imagined(block, 1, has_first=is_logged).rewards[..., 0]
-        return np.asarray(first + later * (self._queries.discount ** np.arange(1, horizon)).sum())
+        later = self._imagined(block, 1, has_first=not self._queries.policies).rewards[..., 0]
+        returns = np.asarray(first + later * (self._queries.discount**steps).sum())
+        return returns[:, : len(block.rows)]
 
     def first_step(self, block: Block) -> bytes:
         """Return the bits of all that the first step of each row leads to."""
-        answers = self._imagined(block, 1, has_first=True)
+        answers = self._imagined(block, 1)
         return b"".join(np.ascontiguousarray(part).tobytes() for part in answers)
 
-    def _imagined(self, block: Block, horizon: int, *, has_first: bool) -> Imagined:
+    def _imagined(self, block: Block, horizon: int, *, has_first: bool = True) -> Imagined:
         """Imagine the rows; the first action is the query's, or the policy's."""
-        queries, members = self._queries, self._ensemble.members
-        policy = int(self._of_rows(block, "policy")[0])
-        opening = None
-        if has_first and queries.actions_a is not None:
-            opening = np.concatenate([queries.opening(side) for side in "ab"])[block.filled]
-        begun, begun_at = 0, self._of_rows(block, "observations")
+        members, rows = self._ensemble.members, block.filled
+        policy, begun_at = int(self._policies[rows[0]]), self._starts[rows]
+        opening = self._opening[rows] if has_first and self._opening is not None else None
+        begun = 0
 
         def act(step: int, observations: FloatArray) -> FloatArray:
             nonlocal begun
@@ -172,7 +173,7 @@ class Asked:
                 return np.repeat(opening[None, :, step], members, axis=0)
             flat = observations.reshape(-1, observations.shape[-1])
             try:
-                actions = queries.act(policy, flat, step, begun_at)
+                actions = self._queries.act(policy, flat, step, begun_at)
                 return actions.reshape(*observations.shape[:-1], -1)
             except CpgError:
                 self._check_near(block, flat, policy, step)
@@ -190,8 +191,7 @@ class Asked:
 
     def _check_near(self, block: Block, observations: FloatArray, policy: int, step: int) -> None:
         """Raise WorldModelError where a policy was asked about places far from all starts."""
-        starts = np.concatenate([self._queries.observations_a, self._queries.observations_b])
-        reached, usual = np.abs(observations).max(), np.abs(starts).max()
+        reached, usual = np.abs(observations).max(), np.abs(self._starts).max()
         if reached > _FAR * usual:
             raise WorldModelError(
                 f"the model imagined observations up to {reached:.3g} by step {step} of "
@@ -199,18 +199,13 @@ class Asked:
                 f"start within {usual:.3g}. {CURE}"
             ) from None
 
-    def _of_rows(self, block: Block, what: str) -> FloatArray:
-        """Return one array of each side [B, ...], the last row repeated to the block's size."""
-        a, b = (getattr(self._queries, f"{what}_{side}") for side in "ab")
-        return np.asarray(np.concatenate([a, b])[block.filled])
-
     def _block(self, block: Block) -> str:
         more = f" and of {len(block.rows) - 1} more" if len(block.rows) > 1 else ""
         return f"{self._query(block, 0)}{more}"
 
     def _query(self, block: Block, row: int) -> str:
-        at = int(block.rows[min(row, len(block.rows) - 1)])
-        return f"query {at % len(self._queries)}, side {'ab'[at // len(self._queries)]},"
+        side, query = divmod(int(block.filled[row]), len(self._queries))
+        return f"query {query}, side {'ab'[side]},"
 
 
 def spread_over(
@@ -241,61 +236,53 @@ def _loaded(model: Any, queries: PolicyQueries, seed: int, answer: FloatArray) -
     return asked
 
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-CONFIDENCES = ("ev", "pci", "u-pci")
-"""Ensemble voting; paired and unpaired confidence intervals of the members' mean return."""
-
-
 class Compared(NamedTuple):
     """What an ensemble answers to each query [N], True where side b has the higher return.
 
     Confidences are in [0, 1]. A tie is answered with False, and has 0.
     """
 
-    answers: NDArray[np.bool_]
-    confidences: NDArray[np.float64]
+    answers: BoolArray
+    confidences: FloatArray
 
 
-def compared(values_a: ArrayLike, values_b: ArrayLike, method: str = "pci") -> Compared:
+def compared(values_a: ArrayLike, values_b: ArrayLike) -> Compared:
     """Return which side of each query has the higher return, and how sure the ensemble is.
 
-    Closed forms of what "Evaluation of offline policy comparison with confidence" (Koul, Phielipp
-    and Fern 2022) finds on a grid:
+    As sure as the paired confidence interval (PCI) of "Evaluation of offline policy comparison with
+    confidence" (Koul, Phielipp and Fern 2022), in closed form: the largest level at which Student's
+    interval of the members' mean difference leaves out 0.
 
-    - ``"ev"``: the share of members that vote for the answer, less the share that vote against it.
-      A member to which both sides are equal votes for neither.
-    - ``"pci"``: the largest level at which Student's interval of the members' mean difference
-      leaves out 0.
-    - ``"u-pci"``: the largest level at which the intervals of the two means do not overlap.
+    Where members do not differ at all, that is 1, or 0 if the sides are equal. Swapped sides have
+    the opposite answers, ties aside, and the same confidences, to the last bit. Raises ValueError
+    when there are fewer than two members, when shapes differ, or when a return is not finite.
 
-    Where members do not differ at all, the last two are 1, or 0 if the sides are equal. Swapped
-    sides have the opposite answers, ties aside, and the same confidences, to the last bit. Raises
-    ValueError when there are fewer than two members, when shapes differ, when a return is not
-    finite, or when there is no such method.
-
-    >>> a, b = [[10], [11], [12], [9], [8]], [[12], [10], [15], [11], [9]]
-    >>> [round(float(compared(a, b, method).confidences[0]), 4) for method in CONFIDENCES]
-    [0.6, 0.8921, 0.5346]
+    >>> compared([[10], [11], [12], [9], [8]], [[12], [10], [15], [11], [9]]).confidences.round(4)
+    array([0.8921])
 
     Parameters
     ----------
     values_a, values_b : array [E, N]
         Return of each side, as each member imagines it.
     """
-    if method not in _METHODS:
-        raise ValueError(f"no confidence named {method!r}. Known: {', '.join(CONFIDENCES)}.")
+    # scipy.stats has the same number, and takes a second to import.
+    from scipy.special import stdtr
+
     a, b = _checked(values_a, values_b)
     # A model that diverges imagines returns whose squares overflow; a power of two rounds nothing.
     _, exponent = np.frexp(np.maximum(np.abs(a).max(axis=0), np.abs(b).max(axis=0)))
-    lead, confidences = _METHODS[method](np.ldexp(a, -exponent), np.ldexp(b, -exponent))
-    return Compared(lead > 0, confidences)
+    leads = np.ldexp(b, -exponent) - np.ldexp(a, -exponent)
+    # The mean of equal numbers may differ from them in its last bit.
+    beyond = leads - leads[0]
+    lead, spread = leads[0] + beyond.mean(axis=0), beyond.std(axis=0, ddof=1)
+    certain = np.where(lead == 0, 0.0, np.inf)
+    with np.errstate(over="ignore"):
+        errors = spread / np.sqrt(len(leads))
+        ratio = np.divide(np.abs(lead), errors, out=certain, where=spread > 0)
+    return Compared(lead > 0, np.asarray(1 - 2 * stdtr(len(leads) - 1, -ratio)))
 
 
-def _checked(
-    values_a: ArrayLike, values_b: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _checked(values_a: ArrayLike, values_b: ArrayLike) -> tuple[FloatArray, FloatArray]:
     a, b = np.asarray(values_a, dtype=np.float64), np.asarray(values_b, dtype=np.float64)
     if a.ndim != 2 or a.shape != b.shape:
         raise ValueError(f"need returns [members, queries] of both sides, got {a.shape}, {b.shape}")
@@ -309,47 +296,3 @@ def _checked(
                 f"on side {side} of query {query}"
             )
     return a, b
-
-
-_Lead = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
-
-
-def _by_votes(a: NDArray[np.float64], b: NDArray[np.float64]) -> _Lead:
-    # Votes are whole: a sum of shares would tear equal confidences apart.
-    lead = (a < b).sum(axis=0) - (a > b).sum(axis=0)
-    return lead.astype(np.float64), np.abs(lead) / len(a)
-
-
-def _by_paired_interval(a: NDArray[np.float64], b: NDArray[np.float64]) -> _Lead:
-    lead, spread = _mean_and_spread(b - a)
-    return lead, _largest_level(lead, spread, members=len(a))
-
-
-def _by_two_intervals(a: NDArray[np.float64], b: NDArray[np.float64]) -> _Lead:
-    lead, _ = _mean_and_spread(b - a)
-    spread = _mean_and_spread(a)[1] + _mean_and_spread(b)[1]
-    return lead, _largest_level(lead, spread, members=len(a))
-
-
-_METHODS = dict(zip(CONFIDENCES, (_by_votes, _by_paired_interval, _by_two_intervals), strict=True))
-
-
-def _mean_and_spread(values: NDArray[np.float64]) -> _Lead:
-    """Return mean and standard deviation [N] over members, whose spread is 0 if all are equal."""
-    # The mean of equal numbers may differ from them in its last bit.
-    beyond = values - values[0]
-    return values[0] + beyond.mean(axis=0), beyond.std(axis=0, ddof=1)
-
-
-def _largest_level(
-    lead: NDArray[np.float64], spread: NDArray[np.float64], *, members: int
-) -> NDArray[np.float64]:
-    """Return the level of Student's interval that ends at 0."""
-    # scipy.stats has the same number, and takes a second to import.
-    from scipy.special import stdtr
-
-    certain = np.where(lead == 0, 0.0, np.inf)
-    errors = spread / np.sqrt(members)
-    with np.errstate(over="ignore"):
-        ratio = np.divide(np.abs(lead), errors, out=certain, where=spread > 0)
-    return np.asarray(1 - 2 * stdtr(members - 1, -ratio))

@@ -12,8 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_cpg.contracts import CpgError, FloatArray, ImaginationError, WorldModelError
-from pytest_cpg.contracts.world_model import Act
+from pytest_cpg.contracts import (
+    CpgError,
+    FloatArray,
+    ImaginationError,
+    Imagined,
+    IntArray,
+    WorldModelError,
+)
 from pytest_cpg.gates.kind import Run
 from pytest_cpg.gates.policy_comparison.answers import (
     SideReturns,
@@ -57,8 +63,7 @@ def measure_comparison(spec: Spec, model: Any, run: Run) -> ComparisonResult:
     Of training data that are no `Transitions` no true steps are taken. Raises CpgError when the
     model cannot be asked, or predicts what is no finite number.
     """
-    queries, method = spec.queries, spec.criteria.confidence
-    seed = spec.criteria.seed
+    queries, seed, executor = spec.queries, spec.criteria.seed, run.execution.executor
     # Before the model is asked anything: its content may change with that.
     snapshot = Snapshot(
         run.execution,
@@ -67,17 +72,15 @@ def measure_comparison(spec: Spec, model: Any, run: Run) -> ComparisonResult:
     )
     ensemble = bound_to(model, queries, seed=seed)
     one_step = one_step_error(ensemble, queries, run.given["training_data"])
-    spread, executor = None, run.execution.executor
+    spread = None
     if executor is not None:
         spread = spread_over(executor, model, ensemble, queries, seed=seed)
     learned = imagined_returns(
         ensemble, queries, progress=run.progress, spread=spread, snapshot=snapshot
     )
-    seconds = snapshot.seconds
-    answers, confidences = compared(learned.a, learned.b, method)
-    frozen = frozen_returns(ensemble, queries)
-    still, _ = compared(frozen.a, frozen.b, method)
-    labels = queries.labels
+    seconds, labels = snapshot.seconds, queries.labels
+    answers, confidences = compared(*learned)
+    still, _ = compared(*frozen_returns(ensemble, queries))
     constant = bool(labels.mean() > 0.5)
     graded = GradedAnswers(
         wrong=answers != labels,
@@ -85,16 +88,6 @@ def measure_comparison(spec: Spec, model: Any, run: Run) -> ComparisonResult:
         stakes=np.abs(queries.returns_b - queries.returns_a),
         groups=queries.groups,
     )
-    pushed, frozen_world = held(ensemble, queries), frozen_fault(one_step)
-    faults = [
-        frozen_world,
-        *([] if pushed is None else [action_fault(pushed), copies_fault(pushed)]),
-        # Where nothing moves, nothing can leave the bounds of what was seen.
-        "" if frozen_world else clip_fault(ensemble, queries),
-    ]
-    # Members that are all alike, or move nothing, are as sure of everything.
-    faults += [] if any(faults) else [saturated_fault(graded)]
-    faults.append(flip_fault(ensemble, queries, learned, method))
     grades = grade(
         graded,
         spec.criteria,
@@ -126,9 +119,27 @@ def measure_comparison(spec: Spec, model: Any, run: Run) -> ComparisonResult:
         constant_loss=float((labels != constant).mean()),
         frozen_loss=float((labels != still).mean()),
         one_step=one_step,
-        faults=tuple(filter(None, faults)),
+        faults=tuple(_faults(ensemble, queries, learned, graded, one_step)),
         seconds=seconds,
     )
+
+
+def _faults(
+    ensemble: BoundEnsemble,
+    queries: PolicyQueries,
+    learned: SideReturns,
+    graded: GradedAnswers,
+    one_step: OneStep | None,
+) -> list[str]:
+    """Return what all guards say, but for what follows from another fault."""
+    pushed, faults = held(ensemble, queries), [frozen_fault(one_step)]
+    # Where nothing moves, nothing can leave the bounds of what was seen.
+    clipped = "" if faults[0] else clip_fault(ensemble, queries)
+    faults += [] if pushed is None else [action_fault(pushed), copies_fault(pushed)]
+    faults.append(clipped)
+    # Members that are all alike, or move nothing, are as sure of everything.
+    faults += [] if any(faults) else [saturated_fault(graded)]
+    return [*filter(None, faults), *filter(None, [flip_fault(ensemble, queries, learned)])]
 
 
 def _shortened(returns: FloatArray) -> FloatArray:
@@ -184,22 +195,35 @@ def one_step_error(
     if not isinstance(training_data, Transitions):
         return None
     _check_sizes(training_data, queries)
-    steps = training_data
-    rows = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).astype(int)
+    steps, rows = training_data, _evenly(len(training_data), _MOST_STEPS)
     before, after = steps.observations[rows], steps.next_observations[rows]
-    actions = np.repeat(steps.actions[rows][None], ensemble.members, axis=0)
-    starts = np.repeat(before[None], ensemble.members, axis=0)
     try:
-        imagined = ensemble.rollout(starts, lambda *_: actions, 1)
+        imagined = _pushed(ensemble, before, steps.actions[rows], 1)
     except ImaginationError as error:
         raise WorldModelError(error.at(f"in step {rows[error.row]} of training_data")) from None
-    predicted = imagined.observations[:, :, 0].mean(axis=0)
     spread = steps.observations.std(axis=0)
-    return OneStep(
-        learned=_error(predicted - after, spread),
-        frozen=_error(before - after, spread),
-        steps=len(rows),
-    )
+    moves = spread > 0
+
+    def size(off: FloatArray) -> float:
+        """Return the root mean square of differences [T, O] in units of the spread [O]."""
+        units = (off[:, moves] / spread[moves]) ** 2
+        return float(np.sqrt(units.mean())) if moves.any() else 0.0
+
+    predicted = imagined.observations[:, :, 0].mean(axis=0)
+    return OneStep(learned=size(predicted - after), frozen=size(before - after), steps=len(rows))
+
+
+def _pushed(
+    ensemble: BoundEnsemble, starts: FloatArray, actions: FloatArray, steps: int
+) -> Imagined:
+    """Return what follows where actions [B, A] are held from starts [B, O] by all members."""
+    begun, taken = (np.repeat(part[None], ensemble.members, axis=0) for part in (starts, actions))
+    return ensemble.rollout(begun, lambda *_: taken, steps)
+
+
+def _evenly(count: int, most: int) -> IntArray:
+    """Return so many rows at most, from the first to the last."""
+    return np.linspace(0, count - 1, min(count, most)).astype(int)
 
 
 def _check_sizes(steps: Transitions, queries: PolicyQueries) -> None:
@@ -212,12 +236,6 @@ def _check_sizes(steps: Transitions, queries: PolicyQueries) -> None:
                 f"training_data has {what} of size {trained.shape[1]}, and the queries of size "
                 f"{wanted.shape[-1]}: return the Transitions of {queries.environment}"
             )
-
-
-def _error(off: FloatArray, spread: FloatArray) -> float:
-    """Return the root mean square of differences [T, O] in units of the spread [O]."""
-    moves = spread > 0
-    return float(np.sqrt(((off[:, moves] / spread[moves]) ** 2).mean())) if moves.any() else 0.0
 
 
 def frozen_fault(found: OneStep | None) -> str:
@@ -258,7 +276,7 @@ def held(ensemble: BoundEnsemble, queries: PolicyQueries) -> Held | None:
     None where all of them are the same, or where a number that is none would be imagined: that is
     an error where a query meets it.
     """
-    rows = np.linspace(0, len(queries) - 1, min(len(queries), _MOST_STARTS)).astype(int)
+    rows = _evenly(len(queries), _MOST_STARTS)
     starts = queries.observations_a[rows].astype(np.float32)
     opening = queries.opening("a")
     if opening is None:
@@ -268,30 +286,19 @@ def held(ensemble: BoundEnsemble, queries: PolicyQueries) -> Held | None:
     other = first[::-1]
     if np.array_equal(first, other):
         return None
-    begun = np.repeat(starts[None], ensemble.members, axis=0)
     try:
-        rollouts = [
-            ensemble.rollout(
-                begun, _always(np.repeat(taken[None], ensemble.members, axis=0)), _HELD
-            )
-            for taken in (first, other)
-        ]
+        rollouts = [_pushed(ensemble, starts, taken, _HELD) for taken in (first, other)]
     except ImaginationError:
         return None
-    shape = (2, *begun.shape[:2], -1)
+    shape = (2, ensemble.members, len(rows), -1)
     observations = np.stack([each.observations for each in rollouts]).astype(np.float64)
     rewards = np.stack([each.rewards for each in rollouts]).astype(np.float64)
-    whole = np.concatenate([observations.reshape(shape), rewards], axis=3)
-    moved = (observations - begun[:, :, None]).reshape(shape)
+    moved = (observations - starts[:, None]).reshape(shape)
     return Held(
         np.concatenate([moved, rewards - rewards.mean()], axis=3),
-        _size(whole),
+        _size(np.concatenate([observations.reshape(shape), rewards], axis=3)),
         float(_size(first - other).max() / _size(first).max()),
     )
-
-
-def _always(actions: FloatArray) -> Act:
-    return lambda *_: actions
 
 
 def _size(values: FloatArray) -> FloatArray:
@@ -364,9 +371,7 @@ def saturated_fault(answers: GradedAnswers) -> str:
     )
 
 
-def flip_fault(
-    ensemble: BoundEnsemble, queries: PolicyQueries, learned: SideReturns, method: str
-) -> str:
+def flip_fault(ensemble: BoundEnsemble, queries: PolicyQueries, learned: SideReturns) -> str:
     """Say that swapped sides do not get the opposite answer."""
     # Neighbours in this order share policies and horizon, and so are imagined in few blocks.
     alike = np.lexsort((queries.policy_b, queries.policy_a, queries.horizons))
@@ -380,9 +385,8 @@ def flip_fault(
             for side, other in ("ab", "ba")
         },
     )
-    then = compared(learned.a[:, rows], learned.b[:, rows], method)
-    returns = imagined_returns(ensemble, swapped, progress=lambda *_: None)
-    now = compared(returns.a, returns.b, method)
+    then = compared(*(side[:, rows] for side in learned))
+    now = compared(*imagined_returns(ensemble, swapped, progress=lambda *_: None))
     # A tie has one answer, however it is asked.
     same = (now.answers == then.answers) & (then.confidences > 0)
     if same.mean() <= _MOST_UNFLIPPED:

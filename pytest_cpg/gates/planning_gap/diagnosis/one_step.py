@@ -27,6 +27,8 @@ from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
     actions_to_try,
     asked_model,
     centred,
+    observed_after,
+    rows_of_numbers,
 )
 from pytest_cpg.stats.returns import fieller_interval
 from pytest_cpg.world_models import BoundModel, Transitions
@@ -120,20 +122,21 @@ def _steps_of(
     task, states = design.task, decisions.states
     begun = np.asarray(task.observe(states), dtype=np.float64)
     actions = actions_to_try(task, decisions.streams(design.seed, Purpose.ACTIONS))
-    count, tried = actions.shape[:2]
-    model = asked_model(learned, decisions.latents, begun)
-    every = np.repeat(np.arange(count), tried)
-    plans = actions.reshape(len(every), 1, -1)
-    after = np.asarray(task.observe(task.step(states[every], plans[:, 0])), dtype=np.float64)
+    after, model = (
+        observed_after(task, states, actions),
+        asked_model(learned, decisions.latents, begun),
+    )
     answers, idle = np.full_like(after, np.nan), np.full_like(begun, np.nan)
     if model is not None:
-        answers[:] = model.answers(every, plans)[:, 0]
-        still = np.tile(task.actions.idle, (count, 1, 1))
+        count, tried = actions.shape[:2]
+        plans, still = (
+            actions.reshape(count * tried, 1, -1),
+            np.tile(task.actions.idle, (count, 1, 1)),
+        )
+        answers[:] = model.answers(np.repeat(np.arange(count), tried), plans).reshape(after.shape)
         idle[:] = model.answers(np.arange(count), still)[:, 0]
-    shape = (count, tried, -1)
-    steps = Steps(begun, actions, after.reshape(shape), answers.reshape(shape), idle)
-    is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in steps]
-    rows = np.flatnonzero(np.all(is_known, axis=0))
+    steps = Steps(begun, actions, after, answers, idle)
+    rows = rows_of_numbers(*steps)
     return steps.take(rows), rows, model
 
 

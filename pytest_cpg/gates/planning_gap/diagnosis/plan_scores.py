@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Plans, Task
-from pytest_cpg.contracts.planner import is_warm_started
+from pytest_cpg.contracts import BoolArray, FloatArray
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
@@ -49,51 +48,38 @@ def evidence_of(
     one; ``trained`` are the observations of the training data, or why they are not known; ``lost``
     episodes are those of the learned model alone; ``progress`` is told how many are done.
     """
-    answers = []
-    for rows in _parts(design, decisions, bound["learned"].noise_size):
+    learned, answers = bound["learned"], []
+    size = decisions.states.shape[1] + decisions.latents.shape[1] + learned.noise_size
+    for rows in decisions.parts((FIRST_RANDOM + _CANDIDATES) * design.planner.horizon * size):
         answers.append(PlanScores(design, bound, decisions.take(rows)).answers(trained))
         progress(int(rows[-1]) + 1)
     unknown = ("drawn", "rescored", "observed", "afresh", "distances")
     parts: dict[str, Any] = dict.fromkeys(unknown)
     parts |= {name: np.concatenate([part[name] for part in answers]) for name in answers[0]}
-    imagined, learned = parts.pop("imagined"), bound["learned"]
-    # Only then are latents observations.
-    is_observed = learned.swapped == ("dynamics",)
+    imagined, remaining = parts.pop("imagined"), design.task.budget - decisions.at
+    coverage: Coverage | str = trained if isinstance(trained, str) else ""
+    if not isinstance(trained, str):
+        # What is visited, and what chosen plans are imagined to lead through: only where the model
+        # gives nothing but dynamics are latents observations.
+        planned, episodes = [design.task.observe(decisions.states)], [decisions.episodes]
+        if learned.swapped == ("dynamics",):
+            is_within = np.arange(imagined.shape[1]) < remaining[:, None]
+            planned.append(imagined[is_within])
+            episodes.append(np.repeat(decisions.episodes, is_within.sum(axis=1)))
+        coverage = trained.coverage(np.concatenate(planned), np.concatenate(episodes))
     memory: Memory = "none"
     if learned.update is not None:
         memory = "opaque" if learned.observe is None else "decoded"
     return Evidence(
         **parts,
         objective=objective_of(design.planner),
-        remaining=design.task.budget - decisions.at,
+        remaining=remaining,
         memory=memory,
         episodes=decisions.episodes,
         lost=np.array(lost, dtype=np.intp),
-        coverage=trained
-        if isinstance(trained, str)
-        else _coverage(design.task, decisions, trained, imagined if is_observed else None),
+        coverage=coverage,
         one_step=one_step_of(design, learned, decisions, trained=trained),
     )
-
-
-def _parts(design: Design, decisions: Decisions, noise_size: int) -> list[IntArray]:
-    """Divide decisions into as few parts as memory allows: rows of each."""
-    count = len(decisions.rows)
-    size = decisions.states.shape[1] + decisions.latents.shape[1] + noise_size
-    numbers = count * (FIRST_RANDOM + _CANDIDATES) * design.planner.horizon * size
-    return np.array_split(np.arange(count), min(count, -(-numbers // _MOST_NUMBERS)))
-
-
-def _coverage(
-    task: Task, decisions: Decisions, trained: TrainingStates, imagined: FloatArray | None
-) -> Coverage:
-    """Compare what is visited, and what the chosen plans are imagined to lead through [N, H, O]."""
-    planned, episodes = [task.observe(decisions.states)], [decisions.episodes]
-    if imagined is not None:
-        is_within = np.arange(imagined.shape[1]) < (task.budget - decisions.at)[:, None]
-        planned.append(imagined[is_within])
-        episodes.append(np.repeat(decisions.episodes, is_within.sum(axis=1)))
-    return trained.coverage(np.concatenate(planned), np.concatenate(episodes))
 
 
 class PlanScores:
@@ -102,29 +88,27 @@ class PlanScores:
     def __init__(
         self, design: Design, bound: Mapping[str, BoundModel], decisions: Decisions
     ) -> None:
-        self._task, self._planner, self._seed = design.task, design.planner, design.seed
-        self._bound, self._decisions = bound, decisions
-        self._remaining = design.task.budget - decisions.at
+        self._design, self._task, self._bound = design, design.task, bound
+        self._decisions, self._remaining = decisions, design.task.budget - decisions.at
         self._imagination = self._ask("learned")
-        self._witness = self._ask("rescored")
-        self._afresh = self._ask("afresh") if "afresh" in bound else None
 
     def answers(self, trained: TrainingStates | str) -> dict[str, FloatArray]:
         """Return some fields of `Evidence`, and the learned arm's ``"imagined"`` [N, H, Z]."""
-        model, plans = self._bound["learned"], self._candidates()
-        followed = self._rolled(
-            self._witness,
-            np.concatenate([self._decisions.states, self._decisions.latents], axis=1),
-            plans,
-        )
-        size = self._decisions.states.shape[1]
+        model, plans, latents = self._bound["learned"], self._candidates(), self._decisions.latents
+        witness, size = self._ask("rescored"), self._decisions.states.shape[1]
+        begun = np.concatenate([self._decisions.states, latents], axis=1)
+        followed = _rolled(witness, begun, plans)
         # Simulators take whole rows.
         truth = np.ascontiguousarray(followed[..., :size])
-        imagined = self._rolled(self._imagination, self._decisions.latents, plans)
-        scores_by_name = {"actual": self._within(OracleDynamics(self._task).score(truth))}
+        imagined = _rolled(self._imagination, latents, plans)
         moves = (plans != self._task.actions.idle).any(axis=-1)
         windows = np.arange(0, plans.shape[2], WINDOW)
-        scores_by_name["is_idle"] = ~np.logical_or.reduceat(moves, windows, axis=2)
+        answers = {
+            "actual": self._within(OracleDynamics(self._task).score(truth)),
+            "is_idle": ~np.logical_or.reduceat(moves, windows, axis=2),
+            # A view would keep all of them.
+            "imagined": imagined[:, LEARNED].copy(),
+        }
         # As it plans, and as the task rates what it decodes.
         rated: dict[str, Callable[[FloatArray], FloatArray]] = {
             "resumed": lambda latents: _rated(latents, self._imagination.score)
@@ -132,32 +116,25 @@ class PlanScores:
         if model.observe and model.rates and "decoder" not in model.swapped:
             rated["observed"] = self._seen
         scores: dict[str, list[FloatArray]] = {name: [] for name in rated}
-        for latents in chain([imagined], self._resumed(followed[..., size:], plans)):
+        for reached in chain([imagined], self._resumed(followed[..., size:], plans)):
             for name, rate in rated.items():
-                scores[name].append(self._within(rate(latents), horizon=plans.shape[2]))
-        scores_by_name |= {name: np.stack(parts, axis=1) for name, parts in scores.items()}
+                scores[name].append(self._within(rate(reached), horizon=plans.shape[2]))
+        answers |= {name: np.stack(parts, axis=1) for name, parts in scores.items()}
         if model.noise_size:
             # As the planner sees them.
-            drawing = self._ask(
-                "learned", noise=self._decisions.streams(self._seed, Purpose.NOISE_OF_SCORES)
-            )
-            drawn = self._rolled(drawing, self._decisions.latents, plans)
-            scores_by_name["drawn"] = self._within(rated["resumed"](drawn))
+            drawn = _rolled(self._ask("learned", Purpose.NOISE_OF_SCORES), latents, plans)
+            answers["drawn"] = self._within(rated["resumed"](drawn))
         # What is decoded of a memory tells what it remembers, and not how that is rated.
         if model.rates and not (model.update and model.swapped[1:] == ("decoder",)):
-            rated_by_model = self._witness.score(followed.reshape(-1, *followed.shape[2:]))
-            scores_by_name["rescored"] = self._within(rated_by_model.reshape(truth.shape[:-1]))
-        if self._afresh is not None and "observed" in rated:
-            anew = self._rolled(self._afresh, self._afresh.encode(self._decisions.states), plans)
-            rated_by_model = self._afresh.score(anew.reshape(-1, *anew.shape[2:])).reshape(
-                truth.shape[:-1]
-            )
-            both = (self._within(rated_by_model), self._within(self._seen(anew[..., size:])))
-            scores_by_name["afresh"] = np.stack(both, axis=1)
+            answers["rescored"] = self._within(_scored(witness, followed))
+        if "afresh" in self._bound and "observed" in rated:
+            afresh = self._ask("afresh")
+            anew = _rolled(afresh, afresh.encode(self._decisions.states), plans)
+            both = (_scored(afresh, anew), self._seen(anew[..., size:]))
+            answers["afresh"] = np.stack([self._within(part) for part in both], axis=1)
         if not isinstance(trained, str):
-            scores_by_name["distances"] = self._distances(trained, truth[:, CHOSEN])
-        # A view would keep all of them.
-        return scores_by_name | {"imagined": imagined[:, LEARNED].copy()}
+            answers["distances"] = self._distances(trained, truth[:, CHOSEN])
+        return answers
 
     def _resumed(self, truth: FloatArray, plans: FloatArray) -> Iterator[FloatArray]:
         """Yield what is left of plans [N, C, H', Z], resumed from the truth; nan where lost."""
@@ -170,8 +147,7 @@ class PlanScores:
             reached = self._imagination.rollout(
                 begun.reshape(-1, begun.shape[2]), rest.reshape(-1, *rest.shape[2:])
             )
-            latents = reached.reshape(*rest.shape[:3], -1)
-            yield np.where(is_known[..., None], latents, np.nan)
+            yield np.where(is_known[..., None], reached.reshape(*rest.shape[:3], -1), np.nan)
 
     def _distances(self, trained: TrainingStates, truth: FloatArray) -> FloatArray:
         """Return how far plans [N, C, H, S] lead from the training data in each window."""
@@ -183,40 +159,22 @@ class PlanScores:
         begins = np.arange(0, truth.shape[2], WINDOW)
         return np.asarray(np.maximum.reduceat(distances, begins, axis=2))
 
-    def _ask(self, arm: str, noise: Sequence[np.random.Generator] = ()) -> Imagination:
+    def _ask(self, arm: str, noise: Purpose | None = None) -> Imagination:
         """Return a world to ask about all decisions, with noise from a stream of each or none."""
-        imagination = Imagination(arm, self._task.actions, self._bound[arm])
-        imagination.plans_for(self._decisions.episodes, self._decisions.at, noise)
+        imagination, asked = Imagination(arm, self._task.actions, self._bound[arm]), self._decisions
+        streams = () if noise is None else asked.streams(self._design.seed, noise)
+        imagination.plans_for(asked.episodes, asked.at, streams)
         return imagination
 
     def _candidates(self) -> FloatArray:
         """Return the plans of both arms' planners and random ones [N, C, H, A]."""
-        chosen = [self._planned(arm)[:, None] for arm in ("learned", "oracle")]
-        rngs = self._decisions.streams(self._seed, Purpose.CANDIDATES)
-        random = self._task.actions.sample(rngs, (_CANDIDATES, self._planner.horizon))
+        chosen = [
+            self._decisions.planned(self._design, arm, self._bound[arm])[:, None]
+            for arm in ("learned", "oracle")
+        ]
+        rngs = self._decisions.streams(self._design.seed, Purpose.CANDIDATES)
+        random = self._task.actions.sample(rngs, (_CANDIDATES, self._design.planner.horizon))
         return np.concatenate([*chosen, random], axis=1)
-
-    def _planned(self, arm: str) -> FloatArray:
-        """Return what an arm's planner chooses [N, H, A]; both begin from the same noise."""
-        decisions = self._decisions
-        imagination = self._ask(arm, noise=decisions.streams(self._seed, Purpose.NOISE_OF_PLANNER))
-        # One of the arms was never there before.
-        memory: dict[str, Any] = {"memory": None} if is_warm_started(self._planner) else {}
-        is_known = arm == "learned"
-        plans = self._planner.plan(
-            imagination,
-            decisions.latents if is_known else imagination.encode(decisions.states),
-            decisions.streams(self._seed, Purpose.PLANNER),
-            self._remaining,
-            **memory,
-        )
-        return Plans(*plans).actions
-
-    def _rolled(self, model: Imagination, latents: FloatArray, plans: FloatArray) -> FloatArray:
-        """Imagine plans [N, C, H, A] from latents [N, Z]: latents [N, C, H, Z]."""
-        flat = plans.reshape(-1, *plans.shape[2:])
-        imagined = model.rollout(np.repeat(latents, plans.shape[1], axis=0), flat)
-        return imagined.reshape(len(latents), -1, *imagined.shape[1:])
 
     def _seen(self, latents: FloatArray) -> FloatArray:
         observe: Any = self._imagination.observe
@@ -228,6 +186,18 @@ class PlanScores:
         whole = np.pad(scores, ((0, 0), (0, 0), (missing, 0)), constant_values=np.inf)
         steps = np.arange(whole.shape[2])
         return np.where(steps < self._remaining[:, None, None], whole, np.inf)
+
+
+def _rolled(model: Imagination, latents: FloatArray, plans: FloatArray) -> FloatArray:
+    """Imagine plans [N, C, H, A] from latents [N, Z]: latents [N, C, H, Z]."""
+    flat = plans.reshape(-1, *plans.shape[2:])
+    imagined = model.rollout(np.repeat(latents, plans.shape[1], axis=0), flat)
+    return imagined.reshape(len(latents), -1, *imagined.shape[1:])
+
+
+def _scored(model: Imagination, latents: FloatArray) -> FloatArray:
+    """Rate latents [N, C, H, Z] as a model does: [N, C, H]."""
+    return model.score(latents.reshape(-1, *latents.shape[2:])).reshape(latents.shape[:-1])
 
 
 def _are_numbers(rows: FloatArray) -> BoolArray:

@@ -151,41 +151,33 @@ def true_steps_at(
     design: Design, decisions: Decisions, trained: TrainingStates | str
 ) -> tuple[TrueSteps, IntArray]:
     """Return true steps, and from which decisions they are: where none of them diverges."""
-    task, states = design.task, decisions.states
+    task, states, space = design.task, decisions.states, design.task.actions
     actions = actions_to_try(task, decisions.streams(design.seed, Purpose.ACTIONS))
-    count, tried = actions.shape[:2]
-    pair = task.actions.sample(decisions.streams(design.seed, Purpose.PAIRS_OF_ACTIONS), (2,))
-    every = task.step(np.repeat(states, tried, axis=0), actions.reshape(count * tried, -1))
-    after = every.reshape(count, tried, -1)
+    pair = space.sample(decisions.streams(design.seed, Purpose.PAIRS_OF_ACTIONS), (2,))
     held = [task.step(states, pair[:, 0])]
     for _ in range(1, _HELD):
         held.append(task.step(held[-1], pair[:, 0]))
-    idled = task.step(states, np.tile(task.actions.idle, (count, 1)))
+    idled = task.step(states, np.tile(space.idle, (len(states), 1)))
     seen = {
         "observations": task.observe(states),
-        "after": task.observe(after),
+        "after": observed_after(task, states, actions),
         "held": task.observe(np.stack(held, axis=1)),
         "second": task.observe(task.step(held[0], pair[:, 1])),
         "delayed": task.observe(task.step(idled, pair[:, 0])),
     }
-    is_known = [np.isfinite(part).reshape(count, -1).all(axis=1) for part in seen.values()]
-    rows = np.flatnonzero(np.all(is_known, axis=0))
+    rows = rows_of_numbers(*seen.values())
     arrays = {name: np.array(part[rows], dtype=np.float64) for name, part in seen.items()}
     # Where the training data is not known, what is visited has to stand for it.
     visited = arrays["observations"].mean(axis=0), arrays["observations"].std(axis=0)
     mean, deviation = visited if isinstance(trained, str) else (trained.centre, trained.scale)
-    space = task.actions
-    if isinstance(space, BoxActions):
-        ranges = space.high - space.low
-    else:
-        ranges = np.ptp(space.values, axis=0)
+    limits = [space.low, space.high] if isinstance(space, BoxActions) else space.values
     steps = TrueSteps(
         **arrays,
         actions=actions[rows],
         pair=pair[rows],
-        idle=task.actions.idle,
-        reach=np.asarray(ranges / 2),
-        is_complete=tried == len(getattr(task.actions, "values", ())),
+        idle=space.idle,
+        reach=np.asarray(np.ptp(limits, axis=0) / 2),
+        is_complete=actions.shape[1] == len(getattr(space, "values", ())),
         period=task.control_period,
         mean=mean,
         deviation=deviation,
@@ -199,6 +191,19 @@ def actions_to_try(task: Task, streams: list[np.random.Generator]) -> FloatArray
     if isinstance(actions, FiniteActions) and len(actions.values) <= _MOST_ACTIONS:
         return np.tile(actions.values, (len(streams), 1, 1))
     return actions.sample(streams, (_ACTIONS,))
+
+
+def observed_after(task: Task, states: FloatArray, actions: FloatArray) -> FloatArray:
+    """Return what is observed after actions [N, J, A] in each of the states: [N, J, O]."""
+    count, tried = actions.shape[:2]
+    after = task.step(np.repeat(states, tried, axis=0), actions.reshape(count * tried, -1))
+    return np.asarray(task.observe(after.reshape(count, tried, -1)), dtype=np.float64)
+
+
+def rows_of_numbers(*parts: FloatArray) -> IntArray:
+    """Return the rows in which all of some arrays [N, ...] are finite."""
+    are_known = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in parts]
+    return np.flatnonzero(np.all(are_known, axis=0))
 
 
 def asked_model(
