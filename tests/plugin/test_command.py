@@ -197,9 +197,40 @@ def test_history_is_the_trend_of_each_gate(reports, remember, said, monkeypatch)
     assert "cannot use a session of the history damaged.json: line 1: it is no UTF-8\n" in text
     assert "session begins" not in text
     assert "cpg: 1 session, 2 gates in 2 files\n" in text
-    code, text = said("history", "--gate", "test_gates.py::test_gat")
+    code, text = said("history", "--gate", "test_gates.py::tset_gate")
     assert code == 2
     assert "Did you mean 'test_gates.py::test_gate'?" in text
+
+
+def test_history_begins_with_the_worst_and_has_what_was_accepted(reports, remember, said):
+    gate, better, broken = (f"test_gates.py::test_{name}" for name in ("gate", "a", "z"))
+    remember("right", "mirrored", "mirrored")
+    path = reports.path / ".cpg" / "history"
+    lines = map(json.loads, path.read_text("utf-8").splitlines())
+    dated = [{**line, "commit": commit} for commit, line in zip("abc", lines, strict=True)]
+    for line, other in zip(dated, ("right", "mirrored", "right"), strict=True):
+        remember(other, gate=gate)
+        found = json.loads(path.read_text("utf-8").splitlines()[-1])["comparisons"][gate]
+        line["comparisons"][better] = found
+    remember("diverging", gate=gate)
+    found = json.loads(path.read_text("utf-8").splitlines()[-1])["comparisons"][gate]
+    dated[-1]["comparisons"][broken] = found
+    path.write_text("".join(json.dumps(line) + "\n" for line in dated), "utf-8")
+    assert said("accept", "good.json")[0] == 0
+    assert "->" not in said("history")[1], "nobody knows at which commit it was accepted"
+    baseline = reports.path / ".cpg" / "baseline.json"
+    head, *gates = json.loads(baseline.read_text("utf-8"))
+    kept = [{name: {**values, "commit": "a"} for name, values in row.items()} for row in gates]
+    baseline.write_text(json.dumps([head, *kept]), "utf-8")
+    rows = [re.split("  +", line.strip()) for line in said("history")[1].splitlines()[-3:]]
+    assert [row[-1].rpartition("test_")[2] for row in rows] == ["z", "gate", "a"]
+    assert [row[-2] for row in rows] == ["ERROR", "MODEL BOTTLENECK", "MODEL AS GOOD AS ORACLE"]
+    assert rows[1][-3] == "20/20 -> 0/20"
+    code, text = said("history", "--json", "-g", "GATE")
+    assert code == 0
+    (row,) = [row for row in json.loads(text) if row["gate"] == gate]
+    assert [point["commit"] for point in row["sessions"]] == ["a", "b", "c"]
+    assert row["sessions"][-1]["found"]["trends"][0]["text"] == "0/20"
 
 
 def test_history_has_the_sessions_in_which_a_gate_got_no_verdict(remember, said):

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import NoReturn
 
 from pytest_cpg.contracts import CpgError
@@ -76,6 +76,8 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
         "Nothing is measured: pytest does that.",
         epilog=_EXIT_CODES,
     )
+    version = f"pytest-cpg {metadata.version('pytest-cpg')}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in _COMMANDS.items():
         # Only the one that is asked for is loaded.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,9 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_cpg.contracts import CpgError
+from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.gates import HISTORY
 from pytest_cpg.gates.answer import ask
+from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.drift import Label
 from pytest_cpg.gates.kept import KeptResult, drift_of
 from pytest_cpg.gates.kind import Finding, named
@@ -29,7 +33,7 @@ from pytest_cpg.render.section import section
 from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report import baseline
 from pytest_cpg.report.document import read, read_history
-from pytest_cpg.report.history import History, Point
+from pytest_cpg.report.history import Found, History, Point
 from pytest_cpg.report.ledger import Kinds
 from pytest_cpg.report.session import WORDS, Comparison, Session
 
@@ -264,7 +268,9 @@ def declare_history(parser: argparse.ArgumentParser) -> None:
         help="histories, and reports of pytest --cpg-json=PATH, oldest first (default: the "
         f"{HISTORY} of this project)",
     )
-    parser.add_argument("-g", "--gate", metavar="GATE", help="each session of the gates so named")
+    gates = "each session of the gates whose name has this in it, as pytest -k has it"
+    parser.add_argument("-g", "--gate", metavar="GATE", default="", help=gates)
+    parser.add_argument("--json", action="store_true", help="print every session of each as JSON")
     declare_plugins(parser)
 
 
@@ -274,44 +280,65 @@ def history(arguments: argparse.Namespace) -> tuple[list[str], int]:
     for path in files:
         if not path.exists():
             raise FileError(f"there is no history {path}. Each session adds to one: pytest")
-    history, faults = read_history(files, kinds_of(arguments))
-    names = list(dict.fromkeys(name for past in history.sessions for name in past.comparisons))
-    if arguments.gate is None:
-        read_from = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-        lines = [*_all_gates(history, names, read_from)]
-    else:
-        # The name does without its file, as it is printed.
-        gates = [name for name in names if f"::{name}".endswith(f"::{arguments.gate}")]
-        if not gates:
-            close = did_you_mean(arguments.gate, names)
-            raise CpgError(f"no gate named {arguments.gate!r}. {close}")
+    kinds = kinds_of(arguments)
+    history, faults = read_history(files, kinds)
+    names = dict.fromkeys(name for past in history.sessions for name in past.comparisons)
+    asked = arguments.gate.lower()
+    gates = [name for name in names if asked in name.lower()]
+    if asked and not gates:
+        raise CpgError(f"no gate named {arguments.gate!r}. {did_you_mean(arguments.gate, names)}")
+    if arguments.json:
+        rows = [{"gate": name, "sessions": encode([*history.attempts(name)])} for name in gates]
+        # Whoever reads it takes no line for a fault.
+        sys.stderr.writelines(f"{fault}\n" for fault in faults)
+        return json.dumps(rows, indent=1).splitlines(), UNUSABLE if faults else 0
+    if asked:
         lines = []
         for name in gates:
-            rows = listed([_in_words(point) for point in history.attempts(name)])
-            lines += [name, *(f" {row}" for row in rows)]
+            words = listed([_in_words(point) for point in history.attempts(name)])
+            lines += [name, *(f" {row}" for row in words)]
+    else:
+        read_from = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+        accepted = baseline.load(project_here().baseline, kinds) or baseline.Baseline()
+        commits = {name: kept.commit for name, kept in accepted.gates.items() if kept.commit}
+        lines = [*_all_gates(history, gates, read_from, commits)]
     return [*faults, *lines], UNUSABLE if faults else 0
 
 
-def _all_gates(history: History, names: list[str], read_from: str) -> Iterator[str]:
-    """Yield a line for each gate: its trend, what it last found, and its name."""
+def _all_gates(
+    history: History, names: list[str], read_from: str, accepted: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a line for each gate, the worst first: its trend, what was accepted and last found."""
     count = len(history.sessions)
     counted = f"{count} session{'s'[: count != 1]}, {len(names)} gate{'s'[: len(names) != 1]}"
     yield f"cpg: {counted} in {read_from}"
+    last = {name: history.attempts(name)[-1].found for name in names}
     rows = []
-    for name in names:
+    for name in sorted(names, key=lambda name: -_severity(last[name])):
         # Up to the last session that made this comparison.
-        last = max(at for at, past in enumerate(history.sessions) if name in past.comparisons)
-        past = History(history.sessions[: last + 1])
+        end = max(at for at, past in enumerate(history.sessions) if name in past.comparisons)
+        past = History(history.sessions[: end + 1])
         heights = sparkline(past.heights(name))
-        found = past.attempts(name)[-1].found
-        trend, text = next(((trend.name, trend.text) for trend in found.trends), ("", ""))
-        rows.append((heights, trend, text, found.label, name))
+        trend, text = _first_trend(last[name])
+        points = [point for point in history.points(name) if point.commit == accepted.get(name)]
+        was = _first_trend(points[-1].found)[1] if points else ""
+        text = f"{was} -> {text}" if was and text else text
+        rows.append((heights, trend, text, last[name].label, name))
     lines = listed(
         [(heights, f"{trend} {text}".strip(), *more) for heights, trend, text, *more in rows]
     )
     if max(map(len, lines), default=0) >= width():
         lines = [*_narrow(rows)]
     yield from (f" {line}" for line in lines)
+
+
+def _first_trend(found: Found) -> tuple[str, str]:
+    return next(((trend.name, trend.text) for trend in found.trends), ("", ""))
+
+
+def _severity(found: Found) -> int:
+    known = Severity.__members__.get(found.severity.upper())
+    return Severity.BROKEN if known is None else known
 
 
 def _narrow(rows: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
@@ -323,7 +350,8 @@ def _narrow(rows: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
     )
     widest = max(map(len, shown))
     fitted = fitted_names(names, width() - widest - len(f" {_BETWEEN}"))
-    yield ", ".join(filter(None, (*(trends if len(trends) == 1 else ()), fitted.shared)))
+    shared = ", ".join(filter(None, (*(trends if len(trends) == 1 else ()), fitted.shared)))
+    yield from [shared] * bool(shared)
     for line, name in zip(shown, names, strict=True):
         short = fitted.of[name]
         if widest + len(f" {_BETWEEN}{short}") > width():
