@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,17 @@ def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 class ComponentError(CpgError):
     """A task, planner or world model that is unknown, not installed or not usable together."""
+
+
+@contextmanager
+def needs_extra(extra: str, *modules: str, what: str) -> Iterator[None]:
+    """Raise ComponentError, with what to install, where one of these modules cannot be imported."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in modules:
+            raise
+        raise ComponentError(f'{what}: pip install "pytest-cpg[{extra}]"') from error
 
 
 class TaskError(CpgError):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, CpgError, FloatArray, IntArray, Task
+from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import Pictures
 from pytest_cpg.episodes.replay import ArmTraces, EpisodeTrace
@@ -43,12 +44,8 @@ _LONGEST_CAPTION = 500
 
 def check_can_render() -> None:
     """Raise ComponentError unless films can be put together here."""
-    try:
+    with needs_extra("render", "PIL", what="films need Pillow"):
         import PIL  # noqa: F401 - other functions use it
-    except ModuleNotFoundError as error:
-        if error.name != "PIL":
-            raise
-        raise ComponentError('films need Pillow: pip install "pytest-cpg[render]"') from error
 
 
 def write_film(

@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.drift import revision
 from pytest_cpg.gates.notation import duration, percentage, visible
@@ -23,13 +23,9 @@ from pytest_cpg.render.page import Followed, Page, Tone, commands_of, reasons_of
 from pytest_cpg.render.words import effect_text, judged, regression, verdict_of
 from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Row, Session, gist
 
-try:
+with needs_extra("html", "jinja2", "markupsafe", what="the HTML page needs jinja2"):
     import jinja2
     from markupsafe import Markup
-except ModuleNotFoundError as error:
-    if error.name not in ("jinja2", "markupsafe"):
-        raise
-    raise ComponentError('the HTML page needs jinja2: pip install "pytest-cpg[html]"') from error
 
 # Nobody reads more of a list, and each line costs the page some bytes.
 _MOST_LINES = 40

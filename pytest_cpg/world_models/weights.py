@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pytest_cpg.contracts import ComponentError, WorldModelError
+from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.machine.files import (
     HARMLESS_BYTES,
     MOST_SWELLING,
@@ -230,14 +231,8 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _library() -> Any:
-    try:
+    with needs_extra("safetensors", "safetensors", what="reading .safetensors needs safetensors"):
         import safetensors.torch
-    except ModuleNotFoundError as error:
-        if error.name != "safetensors":
-            raise
-        raise ComponentError(
-            'reading .safetensors needs safetensors: pip install "pytest-cpg[safetensors]"'
-        ) from error
     return safetensors
 
 

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
+from pytest_cpg.contracts import FloatArray, IntArray
+from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import TerminalValue
 from pytest_cpg.world_models.binding.conventions import ArrayFunction
@@ -16,12 +17,8 @@ from pytest_cpg.world_models.binding.rating import reads_both_ends
 from pytest_cpg.world_models.binding.tiling import tile_of
 from pytest_cpg.world_models.binding.torch_state import place_of
 
-try:
+with needs_extra("torch", "torch", what="this world model needs torch"):
     import torch as torch  # exported: other modules take torch from here, and this message
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ComponentError('this world model needs torch: pip install "pytest-cpg[torch]"') from error
 
 Tensor: TypeAlias = torch.Tensor
 

@@ -10,18 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray, WorldModelError
+from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.world_models.binding.conventions import is_refusal
 from pytest_cpg.world_models.checkpoints.readers import Checkpoint
 
-try:
+with needs_extra("onnx", "onnxruntime", what="reading .onnx needs ONNX Runtime"):
     import onnxruntime
-except ModuleNotFoundError as error:
-    if error.name != "onnxruntime":
-        raise
-    raise ComponentError(
-        'reading .onnx needs ONNX Runtime: pip install "pytest-cpg[onnx]"'
-    ) from error
 
 _TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 # An entry of a tensor's external data, its field 13, in protobuf's wire format: field 1 is the key,

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_cpg.contracts import ComponentError, WorldModelError
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.world_models.binding.tensors import Tensor, on_arrays, torch
 
-try:
+with needs_extra("torchrl", "tensordict", what="models of TorchRL need tensordict"):
     from tensordict import TensorDict
-except ModuleNotFoundError as error:
-    if error.name != "tensordict":
-        raise
-    raise ComponentError(
-        'models of TorchRL need tensordict: pip install "pytest-cpg[torchrl]"'
-    ) from error
 
 
 class TorchRLModel(torch.nn.Module):
