@@ -1,5 +1,6 @@
 """Worlds whose causes are known: their rules, what is drawn in them, and what they look like."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,12 +11,12 @@ from runs import arm_of
 from wrong_physics import TRUE, WRONG
 
 import pytest_cpg
-from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import bound_to_starts, starts_of
 from pytest_cpg.planners import Greedy
 from pytest_cpg.tasks import TASKS, named_task
-from pytest_cpg.tasks.causal.blocks import Blocks, SeenBlocks, move
+from pytest_cpg.tasks.causal.blocks import Blocks, move
 from pytest_cpg.tasks.causal.chemistry import GRAPHS, Chemistry, ExactChemistry
 from pytest_cpg.tasks.causal.looks import SETTINGS, stamps
 from pytest_cpg.world_models import OracleDynamics
@@ -226,10 +227,28 @@ def test_a_look_is_of_eight_bits_and_each_block_is_seen():
         # The middle of a cell has the object's colour.
         np.testing.assert_array_equal(pictures[:, :, 5::10, 5::10], grids)
         assert task.render(states).shape == (20, 200, 408, 3)
-    task = SeenBlocks(look="picture")
-    seen = task.observe(task.reset(np.arange(20)))
-    assert seen.shape == (20, 15_000)
-    assert 0 <= seen.min() <= seen.max() <= 1
+        for look, now in (("grid", grids), ("picture", pictures)):
+            seeing = replace(task, look=look)
+            seen = seeing.observe(states[None])
+            assert seen.shape == (1, 20, seeing.observation_size)
+            wanted = task.frames(states, look, part=1)
+            both = np.stack([now, wanted], axis=1).reshape(20, -1)
+            np.testing.assert_array_equal(np.rint(255 * seen[0]), both)
+            np.testing.assert_array_equal(-task.reward(states, None), seeing.score_states(states))
+            with pytest.raises(WorldModelError, match=r"Give the model a score\(latents\) method"):
+                seeing.score(seen)
+            with pytest.raises(ValueError, match=r"no look 'vector'\. Known: grid, picture\."):
+                task.frames(states, "vector")
+
+
+def test_a_random_graph_is_as_dense_as_is_asked():
+    counts = [
+        np.mean([Chemistry(graph="random", tables=s, density=d).parents.sum() for s in range(60)])
+        for d in (0, 0.5, 1)
+    ]
+    # Of 4 later objects, chances of d j / (j + 1) with j before each.
+    expected = [d * sum(j * j / (j + 1) for j in range(5)) for d in (0, 0.5, 1)]
+    np.testing.assert_allclose(counts, expected, atol=0.6)
 
 
 @pytest.mark.parametrize(
@@ -258,6 +277,8 @@ def test_a_look_is_of_eight_bits_and_each_block_is_seen():
         ("blocks:3,k=1,k=2", "k stands there twice"),
         ("chemistry:chain5,tables=-1", "tables: need 0 to "),
         ("chemistry:collider10,colours=9", "Take fewer objects or colours"),
+        ("chemistry:random5,density=2", "density: need 0 to 1, got 2.0"),
+        ("chemistry:chain5,look=image", "no look 'image'. Known: grid, picture, vector."),
         ("chemistry:chain5,gain=0", "gain: need 0.001 to 1000, got 0.0"),
     ],
 )
@@ -274,6 +295,10 @@ def test_a_name_that_says_what_there_is_not_is_told_what_there_is(name, said):
         "blocks:5-unobserved,k=1,stratum=push",
         "blocks:3,look=grid",
         "chemistry:full5",
+        "chemistry:full5,k=1,look=picture",
+        "chemistry:random5,density=0.25",
+        "blocks:4-zero-shot,k=5",
+        "blocks:4-zero-shot-shape,k=1",
         "chemistry:random4-dynamic,k=5,gain=8,colours=3,tables=2",
         "chemistry:chain5,gain=3.5000001,tables=1234567",
     ],

@@ -6,7 +6,7 @@ reinforcement learning" (2021), section 4.1, and of their code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -16,7 +16,6 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, ComponentError, FiniteActions, FloatArray, IntArray
 from pytest_cpg.contracts.arrays import read_only, rolled_out
-from pytest_cpg.contracts.errors import WorldModelError
 from pytest_cpg.tasks.causal.looks import (
     SET_1,
     SETTINGS,
@@ -26,7 +25,10 @@ from pytest_cpg.tasks.causal.looks import (
     as_picture,
     beside,
     blues,
+    seen,
+    seen_size,
     stamps,
+    unrated,
 )
 from pytest_cpg.tasks.causal.names import check_among, check_within, named, written
 from pytest_cpg.tasks.causal.target import TowardsTarget
@@ -123,7 +125,8 @@ class Blocks(TowardsTarget):
         ``"blocked"``, where one ran into a block that it could not push.
     look : str
         What is observed: ``"vector"``, ``"grid"`` (a pixel for each cell) or ``"picture"`` (50 x 50
-        pixels); the latter two as numbers in [0, 1], with the target behind the present.
+        pixels); the latter two as numbers in [0, 1], with the target behind the present. Then a
+        model brings its own `score`.
     """
 
     blocks: int = 3
@@ -139,8 +142,6 @@ class Blocks(TowardsTarget):
         check_among("setting", self.setting, SETTINGS)
         check_among("stratum", self.stratum, STRATA)
         check_among("look", self.look, get_args(Look))
-        if (self.look == "vector") == isinstance(self, SeenBlocks):
-            raise ValueError("look: SeenBlocks has pictures, and Blocks a vector. Take the other")
         if (self.stratum, self.k) == ("blocked", 1):
             raise ValueError("stratum='blocked': with k=1 a blocked move reaches nothing; give k=2")
         values = list(product(range(self.blocks), range(len(_DIRECTIONS))))
@@ -165,8 +166,8 @@ class Blocks(TowardsTarget):
 
     @property
     def observation_size(self) -> int:
-        """Row and column of each block, its colour, and where it is wanted."""
-        return 5 * self.blocks
+        """Row and column of each block, its colour, and where it is wanted; or two pictures."""
+        return 5 * self.blocks if self.look == "vector" else seen_size(self.look)
 
     @property
     def observed(self) -> tuple[str, ...] | None:
@@ -233,15 +234,27 @@ class Blocks(TowardsTarget):
         return rolled_out(self.step, states, actions)
 
     def observe(self, states: FloatArray) -> FloatArray:
-        """Map states [..., S] to observations [..., 5 N]."""
+        """Map states [..., S] to observations [..., O]."""
+        if self.look != "vector":
+            return seen(self.frames, states, self.look)
         places, wanted = (_places(self._part(states, part)) for part in (0, 1))
         return np.concatenate([places, self._part(states, 3), wanted], axis=-1)
 
     def score(self, observations: FloatArray) -> FloatArray:
-        """Return how many cells the mean block is from where it is wanted: [...]."""
+        """Return how many cells the mean block is from where it is wanted: [...].
+
+        Raises WorldModelError where pictures are observed: a model brings its own.
+        """
+        if self.look != "vector":
+            raise unrated(self.name)
         size = 2 * self.blocks
         away = np.abs(observations[..., :size] - observations[..., -size:])
         return np.asarray(away.sum(axis=-1) / self.blocks)
+
+    @property
+    def score_states(self) -> Callable[[FloatArray], FloatArray] | None:
+        """What rates states where observations have no score."""
+        return None if self.look == "vector" else lambda states: -self.reward(states, states)
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Return the distance of `score`, negated: [...]."""
@@ -332,40 +345,6 @@ class Blocks(TowardsTarget):
         return weights, np.arange(count - 1, -1, -1) * apart + off, shapes
 
 
-@dataclass(frozen=True, kw_only=True)
-class SeenBlocks(Blocks):
-    """`Blocks` of which a model sees a picture and that of the target, numbers in [0, 1].
-
-    A model brings its own `score`, as no distance to the target can be read off a picture.
-    """
-
-    look: Look = "grid"
-
-    @property
-    def observation_size(self) -> int:
-        """Two pictures of three colours."""
-        return 6 * (SIDE * (1 if self.look == "grid" else 10)) ** 2
-
-    def observe(self, states: FloatArray) -> FloatArray:
-        """Map states [..., S] to two pictures, one after the other: [..., O]."""
-        flat = states.reshape(-1, states.shape[-1])
-        both = [self.frames(flat, self.look, part=part) for part in (0, 1)]
-        seen = np.stack(both, axis=1) / 255
-        return seen.reshape(*states.shape[:-1], self.observation_size)
-
-    def score_states(self, states: FloatArray) -> FloatArray:
-        """Return how many cells the mean block is from where it is wanted: [...]."""
-        return np.asarray(-self.reward(states, states[..., :2]))
-
-    def score(self, observations: FloatArray) -> FloatArray:
-        """Raise WorldModelError."""
-        del observations
-        raise WorldModelError(
-            f"{self.name}: no distance to the target can be read off a picture. Give the model a "
-            f"score(latents) method: lower is better."
-        )
-
-
 def _places(cells: FloatArray) -> FloatArray:
     """Return rows and columns [..., 2 N] of cells [..., N]."""
     return np.stack(np.divmod(cells, SIDE), axis=-1).reshape(*cells.shape[:-1], -1)
@@ -379,7 +358,6 @@ def blocks(text: str) -> Blocks:
     count, setting, options = named(text, {"k": int, "stratum": str, "look": str})
     if not count.isdecimal():
         raise ValueError(f"blocks: need how many there are, as in 'blocks:3', got {count!r}")
-    made = SeenBlocks if options.get("look", "vector") != "vector" else Blocks
     if setting:
         options["setting"] = setting
-    return made(blocks=int(count), **options)
+    return Blocks(blocks=int(count), **options)

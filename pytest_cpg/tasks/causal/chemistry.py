@@ -6,16 +6,29 @@ reinforcement learning" (2021), section 4.2, and of their code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
 from pytest_cpg.contracts.arrays import read_only, rolled_out
-from pytest_cpg.tasks.causal.looks import SET_1, SIDE, Look, as_grid, as_picture, beside, stamps
+from pytest_cpg.tasks.causal.looks import (
+    SET_1,
+    SIDE,
+    Look,
+    as_grid,
+    as_picture,
+    beside,
+    seen,
+    seen_size,
+    stamps,
+    unrated,
+)
 from pytest_cpg.tasks.causal.names import check_among, check_within, named, written
 from pytest_cpg.tasks.causal.target import TowardsTarget
 from pytest_cpg.tasks.pictures import Frames
@@ -49,14 +62,15 @@ def _edges(graph: str, count: int) -> list[tuple[int, int]] | None:
 GRAPHS = ("chain", "full", "collider", "tree", "jungle", "bidiagonal", "fork", "confounder")
 
 
-def parents_of(graph: str, count: int, *, seed: int) -> BoolArray:
+def parents_of(graph: str, count: int, density: float, *, seed: int) -> BoolArray:
     """Return which objects [N, N] cause which: row j holds the parents of object j.
 
-    ``"random"`` draws an edge from i to a later j with chance min(0.5 j, 5) / (j + 1).
+    ``"random"`` draws an edge from i to a later j with chance min(d j, 5) / (j + 1), where the
+    density d was 0.5.
     """
     adjacency = np.zeros((count, count), dtype=np.bool_)
     if graph == "random":
-        chance = np.minimum(0.5 * np.arange(count), 5) / (np.arange(count) + 1)
+        chance = np.minimum(density * np.arange(count), 5) / (np.arange(count) + 1)
         drawn = np.random.default_rng([seed, 1]).random((count, count)) < chance[:, None]
         return np.asarray(np.tril(drawn, -1))
     for cause, effect in _edges(graph, count) or []:
@@ -87,6 +101,10 @@ class Chemistry(TowardsTarget):
         How strongly parents decide: the scale of the network that tables are drawn from.
     tables : int
         Seed of the tables, and of a random graph.
+    density : float
+        Of a random graph: an object is caused by each before it about this often, of 0 to 1.
+    look : str
+        What is observed, as of `Blocks`.
     """
 
     graph: str = "chain"
@@ -96,6 +114,8 @@ class Chemistry(TowardsTarget):
     k: int = 10
     gain: float = 3.5
     tables: int = 0
+    density: float = 0.5
+    look: Look = "vector"
     _actions: FiniteActions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +126,8 @@ class Chemistry(TowardsTarget):
         check_within("k", self.k, 1, _MOST_ACTIONS)
         check_within("gain", self.gain, 1e-3, 1e3)
         check_within("tables", self.tables, 0, 2**32 - 1)
+        check_within("density", self.density, 0, 1)
+        check_among("look", self.look, get_args(Look))
         rows = self.colours ** int(self.parents.sum(axis=1).max())
         if rows > _MOST_ROWS:
             raise ValueError(
@@ -123,7 +145,7 @@ class Chemistry(TowardsTarget):
         first += f"-{self.positions}" * (self.positions != usual.positions)
         others = [
             f"{part}={written(getattr(self, part))}"
-            for part in ("k", "gain", "colours", "tables")
+            for part in ("k", "gain", "colours", "tables", "density", "look")
             if getattr(self, part) != getattr(usual, part)
         ]
         return ",".join([first, *others])
@@ -135,13 +157,18 @@ class Chemistry(TowardsTarget):
 
     @property
     def observation_size(self) -> int:
-        """Of each object, a 1 at its colour among zeros; the same of the target; and its place."""
+        """Of each object, a 1 at its colour among zeros; the same of the target; and its place.
+
+        Or two pictures.
+        """
+        if self.look != "vector":
+            return seen_size(self.look)
         return 2 * self.objects * self.colours + 2 * self.objects
 
     @cached_property
     def parents(self) -> BoolArray:
         """Which objects [N, N] cause which: row j holds the parents of object j."""
-        return read_only(parents_of(self.graph, self.objects, seed=self.tables))
+        return read_only(parents_of(self.graph, self.objects, self.density, seed=self.tables))
 
     @cached_property
     def descendants(self) -> BoolArray:
@@ -204,14 +231,18 @@ class Chemistry(TowardsTarget):
 
     def observe(self, states: FloatArray) -> FloatArray:
         """Map states [..., S] to observations [..., O]."""
+        if self.look != "vector":
+            return seen(self.frames, states, self.look)
         size = self.objects
         both = [self.shown(states[..., part * size : (part + 1) * size]) for part in (0, 1)]
         places = np.concatenate(np.divmod(states[..., 2 * size : 3 * size], SIDE), axis=-1)
         return np.concatenate([*both, places], axis=-1)
 
     @property
-    def parts(self) -> dict[str, range]:
-        """Of each object the numbers that say its colour."""
+    def parts(self) -> dict[str, range] | None:
+        """Of each object the numbers that say its colour; pixels are of no object."""
+        if self.look != "vector":
+            return None
         size = self.colours
         return {f"object {n}": range(n * size, (n + 1) * size) for n in range(self.objects)}
 
@@ -231,10 +262,20 @@ class Chemistry(TowardsTarget):
         return np.asarray(is_it.reshape(*colours.shape[:-1], -1), dtype=np.float64)
 
     def score(self, observations: FloatArray) -> FloatArray:
-        """Return the share of objects of another colour than is wanted; of chances, expected."""
+        """Return the share of objects of another colour than is wanted; of chances, expected.
+
+        Raises WorldModelError where pictures are observed: a model brings its own.
+        """
+        if self.look != "vector":
+            raise unrated(self.name)
         size = self.objects * self.colours
         now, wanted = observations[..., :size], observations[..., size : 2 * size]
         return np.asarray(1 - (now * wanted).sum(axis=-1) / self.objects)
+
+    @property
+    def score_states(self) -> Callable[[FloatArray], FloatArray] | None:
+        """What rates states where observations have no score."""
+        return None if self.look == "vector" else lambda states: -self.reward(states, states)
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Return the share of objects of the colour that is wanted: [...]."""
@@ -384,8 +425,10 @@ def chemistry(text: str) -> Chemistry:
 
     Raises ValueError for what there is not.
     """
-    numbers = {"k": int, "gain": float, "colours": int, "tables": int}
-    head, positions, options = named(text, numbers)
+    head, positions, options = named(
+        text,
+        {"k": int, "gain": float, "colours": int, "tables": int, "density": float, "look": str},
+    )
     graph = head.rstrip("0123456789")
     if not graph or graph == head:
         raise ValueError(

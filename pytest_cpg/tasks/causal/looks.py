@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, WorldModelError
 from pytest_cpg.contracts.arrays import read_only
 from pytest_cpg.tasks.pictures import Frames
 
@@ -93,6 +93,26 @@ def as_picture(cells: IntArray, colours: npt.NDArray[np.uint8], shapes: IntArray
         mask = stamps()[shapes[:, column]][..., None]
         frames[at] = np.where(mask, colours[:, column, None, None], frames[at])
     return frames[:, :size, :size].transpose(0, 3, 1, 2)
+
+
+def seen_size(look: Look) -> int:
+    """Return how many numbers two pictures of three colours have."""
+    return 6 * (SIDE * (1 if look == "grid" else _CELL)) ** 2
+
+
+def seen(frames: Callable[..., Frames], states: FloatArray, look: Look) -> FloatArray:
+    """Return pictures of states [..., S] and of their targets, as numbers in [0, 1]: [..., O]."""
+    flat = states.reshape(-1, states.shape[-1])
+    both = np.stack([frames(flat, look, part=part) for part in (0, 1)], axis=1)
+    return both.reshape(*states.shape[:-1], seen_size(look)) / 255
+
+
+def unrated(name: str) -> WorldModelError:
+    """Return why observations have no score."""
+    return WorldModelError(
+        f"{name}: no distance to the target can be read off a picture. Give the model a "
+        f"score(latents) method: lower is better."
+    )
 
 
 def beside(now: Frames, wanted: Frames) -> Frames:
