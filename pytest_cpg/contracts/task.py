@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pytest_cpg.contracts.actions import ActionSpace
 from pytest_cpg.contracts.arrays import BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.errors import ComponentError
+from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
 
 
@@ -155,6 +156,24 @@ class Strata(Protocol):
     def strata(self, states: FloatArray, actions: FloatArray) -> Mapping[str, BoolArray]:
         """Say of each kind, by name, which steps by actions [B, A] from states [B, S] are: [B]."""
         ...
+
+
+def stratum_of(task: Task, stratum: str, states: FloatArray, actions: FloatArray) -> BoolArray:
+    """Say which steps by actions [B, A] from states [B, S] are of a stratum: [B].
+
+    Raises ComponentError where the task has none of that name.
+    """
+    strata = task.strata(states, actions) if has(task, Strata) else {}
+    if stratum not in strata:
+        fix = did_you_mean(stratum, ["all", *strata])
+        raise ComponentError(f"task {task.name!r} has no stratum {stratum!r}. {fix}")
+    chosen = np.asarray(strata[stratum])
+    if chosen.shape != states.shape[:1] or chosen.dtype != np.bool_:
+        raise ComponentError(
+            f"task {task.name!r}: strata()[{stratum!r}] is {chosen.dtype} {chosen.shape}. Return "
+            f"a bool for each of {len(states)} steps."
+        )
+    return chosen
 
 
 class NoteOnStarts(Protocol):

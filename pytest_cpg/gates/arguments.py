@@ -124,6 +124,17 @@ def name(value: Any) -> str:
     return value
 
 
+def task_or_name(value: Any) -> Any:
+    """Return a task, or the name of one."""
+    from pytest_cpg.contracts import Task
+
+    if isinstance(value, Task):
+        return value
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"need the name of a task or a Task, got {value!r:.60}")
+    return name(value)
+
+
 def gate_name(value: Any) -> str:
     """Parse a gate's own name, which must not look like a test's or like a second comparison."""
     text = name(value)

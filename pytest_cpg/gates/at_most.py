@@ -12,10 +12,10 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
-from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name, of_option
+from pytest_cpg.gates.arguments import REQUIRED, Argument, between, of_option, task_or_name
 from pytest_cpg.gates.card import Effect, Severity, Table, numbers_of
 from pytest_cpg.gates.criteria import CriteriaKind
-from pytest_cpg.gates.criterion import Criterion, worsening
+from pytest_cpg.gates.criterion import Blindness, Criterion, worsening
 from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import Asked, Run
 from pytest_cpg.stats import Interval, Sampled
@@ -80,12 +80,13 @@ _LARGEST = 3.4e38
 _RESAMPLES = 2000
 _WANTED = 'to return the number as sampled, and on how much: Percentile(...), "500 steps".'
 # Of a smoke test.
-FEW = 8
+_FEW = 8
 # The column of a model that knows nothing; other columns, as messages have them.
 KNOWS_NOTHING = "knows nothing"
 _IGNORANT = {
     KNOWS_NOTHING: "a model that knows nothing",
     "copy": "a copy of the input",
+    "swapped": "the model's own predictions of other actions",
     "all": "a model in which everything answers",
 }
 _LABELS = {
@@ -124,8 +125,9 @@ class AtMost(CriteriaKind[Measured]):
         Best first: one for each of GOOD, UNSURE and BAD.
     unit : str
         What it is counted in or by, as "of one step".
-    meaning, advice : str
-        Why the number is above the limit, and what to do then: one sentence each.
+    meaning, advice, sharpen : str
+        Why the number is above the limit, what to do then, and what where the gate is blind: one
+        sentence each.
     most : float
         The largest number that a model can have, such as 1 of a share: from there on no model would
         miss a limit, and it is refused.
@@ -143,6 +145,7 @@ class AtMost(CriteriaKind[Measured]):
     unit: str = ""
     meaning: str = ""
     advice: str = ""
+    sharpen: str = "Set a limit that what knows nothing misses, or ask for what is harder."
     most: float = _LARGEST
     result: ClassVar = Measured
     entry_type: ClassVar = Measured
@@ -167,7 +170,7 @@ class AtMost(CriteriaKind[Measured]):
         """What the marker takes."""
         limit = between(0, self.most)
         return (
-            Argument("task", name, REQUIRED, help="the name of a task"),
+            Argument("task", task_or_name, REQUIRED, help="the name of a task, or a Task"),
             Argument("limit", limit, REQUIRED, help=f"the largest accepted {self.number}"),
             of_option("seed"),
             of_option("confidence"),
@@ -210,6 +213,11 @@ class AtMost(CriteriaKind[Measured]):
             **reading.more,
             seconds=usual.seconds,
         )
+
+    def blindness(self, result: Measured) -> Blindness | None:
+        """Return why a result says nothing of the model, and what to do."""
+        blind = super().blindness(result)
+        return blind and blind._replace(advice=self.sharpen)
 
     def criteria(self, result: Measured) -> list[Criterion]:
         """Return the one thing that is asked."""
@@ -265,18 +273,21 @@ class AtMost(CriteriaKind[Measured]):
             text=self.from_to(then, now),
         )
 
+    def world(self, spec: Asked, run: Run) -> Task:
+        """Return what a model is asked about: the task."""
+        if spec.task is None:
+            raise TypeError(f"{self.marker} has no task")
+        return run.task(spec.task)
+
     def asked(self, spec: Asked, run: Run) -> Questions:
         """Return what a model is asked; a few questions for a smoke test."""
         from pytest_cpg.gates.rows import Questions
 
-        choice = spec.task
-        if self.questions is None or self.error is None or choice is None:
+        if self.questions is None or self.error is None:
             raise TypeError(f"{self.marker} has no questions")
-        task = run.task(choice)
-        arrays = tuple(np.asarray(array) for array in self.questions(spec, task))
-        if spec.is_smoke:
-            arrays = tuple(array[:FEW] for array in arrays)
-        return Questions(task, self.error, arrays)
+        world, few = self.world(spec, run), slice(_FEW if spec.is_smoke else None)
+        arrays = tuple(np.asarray(array)[few] for array in self.questions(spec, world))
+        return Questions(world, self.error, arrays)
 
     def reading(self, spec: Asked, model: Any, run: Run) -> Reading:
         """Return the mean error of a model, and that of one which knows nothing."""

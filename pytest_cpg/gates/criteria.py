@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 
 from pytest_cpg.contracts import FloatArray
-from pytest_cpg.gates.arguments import REQUIRED, Argument, name, of_option
+from pytest_cpg.gates.arguments import REQUIRED, Argument, of_option, task_or_name
 from pytest_cpg.gates.card import (
     AA_CHECK,
     SMOKE_TEST,
@@ -111,7 +111,7 @@ class CriteriaKind(Generic[R]):
     @property
     def arguments(self) -> Sequence[Argument]:
         """What the marker takes."""
-        task = Argument("task", name, REQUIRED, help="the name of a task")
+        task = Argument("task", task_or_name, REQUIRED, help="the name of a task, or a Task")
         return (task, *self.own, of_option("seed"), of_option("confidence"))
 
     def parse(self, asked: Asked) -> Any:
@@ -138,12 +138,12 @@ class CriteriaKind(Generic[R]):
         )
 
     def said(self, asked: Asked, *, but: tuple[str, ...]) -> dict[str, str]:
-        """Return what the marker says, as text."""
-        return {
-            argument.name: str(asked.values[argument.name])
-            for argument in self.arguments
-            if argument.name not in but
-        }
+        """Return what the marker says, as text; of a task its name."""
+        values = {**asked.values}
+        if not isinstance(values.get("task"), str | None):
+            values["task"] = values["task"].name
+        names = (argument.name for argument in self.arguments if argument.name not in but)
+        return {name: str(values[name]) for name in names}
 
     def criteria(self, result: R) -> Sequence[Criterion]:
         """Return what is asked of a result, and how it stands to each."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pytest_cpg.gates.arguments import Argument
@@ -51,6 +52,10 @@ class TaskChoice:
         from pytest_cpg.contracts.task import check_facts
 
         return check_facts(check_complete("task", self.name, self.make(**dict(self.options)), Task))
+
+
+def _unchanged(task: Task) -> Task:
+    return task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +124,18 @@ class Asked:
 
     @property
     def task(self) -> TaskChoice | None:
-        """The task that the argument ``task`` names; None for a kind without such an argument.
+        """The task that the argument ``task`` names or is; None for a kind without one.
 
         Raises ComponentError when there is no such task, with the nearest one that there is.
         """
         from pytest_cpg.tasks import named_task
 
-        name = self.values.get("task")
-        if name is None:
+        task = self.values.get("task")
+        if task is None:
             return None
-        return TaskChoice(name=name, make=named_task(name, self.components.tasks))
+        if isinstance(task, str):
+            return TaskChoice(name=task, make=named_task(task, self.components.tasks))
+        return TaskChoice(name=task.name, make=partial(_unchanged, task))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,30 +6,33 @@ import numpy as np
 import pytest
 from wrong_physics import TRUE, WRONG
 
+import pytest_cpg
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.contracts.arrays import rolled_out
-from pytest_cpg.gates.prediction.counterfactual import (
-    confused,
-    copied,
-    counterfactual,
-    logged,
-    mistaken,
-    questions,
-)
+from pytest_cpg.gates.prediction.counterfactual import counterfactual
+from pytest_cpg.gates.prediction.kind import copied
 from pytest_cpg.gates.prediction.logs import read_logs
 from pytest_cpg.gates.rows import Questions
 from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.causal.blocks import Blocks
-from pytest_cpg.world_models import OracleDynamics, Transitions, bind, collect_transitions
+from pytest_cpg.world_models import (
+    Ensemble,
+    OracleDynamics,
+    SampledEnsemble,
+    Transitions,
+    collect_transitions,
+)
 
-USUAL = {"seed": 0, "horizon": 1, "alternatives": 8, "stratum": "all"}
+
+def judged(task, model, **asked):
+    """Return what the gate says of a model, on a task or on recorded steps."""
+    asked = {"limit": 0.2, "cache": None, "progress": False} | asked
+    return pytest_cpg.evaluate(task, model, kind="cpg_counterfactual", **asked)
 
 
-def share(task, model, **more):
+def share(task, model, **asked):
     """Return the share of actions that a model confuses."""
-    asked = questions(SimpleNamespace(values={**USUAL, **more}), task)
-    probes = {"probe_states": asked[0][:4], "probe_actions": asked[1][:4, 0, 0]}
-    return confused(bind(model, task, **probes, rates=False), *asked).mean()
+    return judged(task, model, **asked).found.estimate
 
 
 def test_pushes_and_blocked_pushes_tell_wrong_physics_that_all_steps_pass():
@@ -41,7 +44,10 @@ def test_pushes_and_blocked_pushes_tell_wrong_physics_that_all_steps_pass():
         assert share(task, model) < 0.1, name
         assert max(share(task, model, stratum=stratum) for stratum in strata) > 0.5, name
         assert share(task, model, stratum="contact") > 0.15, name
-    assert share(task, copied, stratum="contact") > 0.2
+    for stratum in strata:
+        gate = judged(task, copied, stratum=stratum)
+        assert gate.label == "ABOVE LIMIT"
+        assert "% of random steps are" in gate.facts["stratum"]
 
 
 @pytest.mark.parametrize("name", ["maze", "blocks:3", "chemistry:collider5"])
@@ -127,21 +133,41 @@ def test_the_last_digit_of_what_no_action_changes_counts_for_nothing():
     assert share(task, lambda o, a: TRUE(o, a).astype(np.float32)) == 0
 
 
-def test_a_prediction_that_is_no_number_is_no_share():
-    task = Blocks()
-    for number in (np.nan, np.inf):
-        assert np.isnan(share(task, lambda o, a, number=number: np.full_like(o, number)))
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_single_prediction_that_is_no_number_is_an_error_that_shows_it(number):
+    def model(observations, actions):
+        is_lost = (observations[:, 0] == 2) & (actions[:, 1] == 3)
+        return np.where(is_lost[:, None], number, TRUE(observations, actions))
+
+    for kind in ("cpg_counterfactual", "cpg_retrieval", "cpg_response"):
+        with pytest.raises(WorldModelError, match=rf"predicts {number} after .*3.0\]\] from \[2"):
+            pytest_cpg.evaluate(Blocks(), model, kind=kind, limit=0.2, cache=None)
+
+
+def test_members_that_are_the_same_are_no_ensemble():
+    def predict(observations, actions):
+        means = np.stack([model(observations, actions) for model in (TRUE, WRONG["ghost"], TRUE)])
+        return means, 0 * means
+
+    for model in (
+        Ensemble([TRUE, WRONG["ghost"], TRUE]),
+        SampledEnsemble(predict, members=3, observation_size=15),
+    ):
+        with pytest.raises(WorldModelError, match=r"members 0 and 2 of \w+\(3 .* predict the same"):
+            judged(Blocks(), model)
+
+
+def test_each_member_that_may_be_drawn_is_asked():
+    model = Ensemble([WRONG["ghost"], TRUE, lambda o, a: o - a.sum()], combine="sampled")
+    assert 0.2 < share(Blocks(), model) < 0.4
 
 
 STEPS = collect_transitions(TASKS["maze"](), count=1500, seed=3)
 
 
-def logged_share(model, source=STEPS, **more):
+def logged_share(model, source=STEPS, **asked):
     """Return the share of recorded steps of which a model takes another action for the one."""
-    asked = logged(read_logs(source), {**USUAL, **more})
-    states, actions = asked.probe
-    bound = bind(model, asked.task, probe_states=states, probe_actions=actions, rates=False)
-    return mistaken(bound, *asked.arrays).mean()
+    return share(None, model, transitions=source, **asked)
 
 
 @pytest.mark.parametrize("horizon", [1, 5])
@@ -155,7 +181,8 @@ def test_recorded_steps_tell_the_truth_from_what_knows_no_actions(horizon):
     collapsed.encode = lambda observations: 0 * observations
     collapsed.score = lambda latents: latents[..., 0]
     assert logged_share(collapsed, horizon=horizon) > 0.7
-    assert np.isnan(logged_share(lambda o, a: o * np.nan, horizon=horizon))
+    with pytest.raises(WorldModelError, match="the model predicts nan"):
+        logged_share(lambda o, a: o * np.nan, horizon=horizon)
 
 
 def test_every_layout_of_recorded_steps_is_the_same():

@@ -2,33 +2,21 @@
 
 import numpy as np
 import pytest
-from test_counterfactual import USUAL
 from wrong_physics import TRUE, WRONG
 
-from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.episodes.arms import Execution
-from pytest_cpg.gates.kind import Asked, Components, Run
-from pytest_cpg.gates.prediction.response import response, spreads
+import pytest_cpg
+from pytest_cpg.contracts import ComponentError, WorldModelError
+from pytest_cpg.gates.prediction.response import spreads
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.causal.blocks import Blocks
 from pytest_cpg.tasks.causal.chemistry import Chemistry, ExactChemistry
 from pytest_cpg.world_models import OracleDynamics
 
-KIND = response()
 
-
-def answered(model, task, **more):
-    """Return the gate's result of a model."""
-    values = {**USUAL, "model": "", "task": "world", "limit": 0.05, "confidence": 0.95, **more}
-    components = Components(tasks={"world": lambda: task}, planners={}, world_models={})
-    asked = Asked(values=values, sources={}, components=components)
-    run = Run(
-        given={},
-        execution=Execution(),
-        task=lambda choice: choice.build(),
-        progress=lambda *_: None,
-    )
-    return KIND.measure(asked, model, run)
+def answered(model, task, **asked):
+    """Return what the gate says of a model."""
+    asked = {"limit": 0.05, "cache": None, "progress": False} | asked
+    return pytest_cpg.evaluate(task, model, kind="cpg_response", **asked)
 
 
 def drawn(task):
@@ -88,11 +76,11 @@ def test_reversed_and_independent_models_fail_and_what_is_wrong_is_named():
         (mirrored, ["object 3 does not answer to object 0", "; and 1 more"]),
     ):
         result = answered(model, task)
-        assert KIND.label(result) == "ABOVE LIMIT"
-        (why,) = KIND.card(result).texts("why")
+        assert result.label == "ABOVE LIMIT"
+        (why,) = result.card.texts("why")
         assert [text for text in texts if text not in why] == [], why
     assert "object 0 answers, and should not, to object 3" in why
-    (figure,) = KIND.card(result).figures
+    (figure,) = result.card.figures
     assert figure.across == len(result.effects)
     numbers = {cell.number for cell in figure.cells}
     assert numbers == set(range(16))
@@ -130,8 +118,21 @@ def test_nothing_that_answers_and_nothing_to_see_are_errors():
 
     with pytest.raises(WorldModelError, match="the model's latents have no parts"):
         answered(Latent(), Blocks())
-    with pytest.raises(WorldModelError, match="no finite number"):
-        answered(lambda o, a: o * np.nan, Blocks())
+    with pytest.raises(ComponentError, match=r"each of 15000 numbers .* Give the task parts"):
+        answered(TRUE, Blocks(look="picture"))
+
+
+def test_what_answers_and_is_nowhere_near_is_an_error():
+    task = Chemistry(objects=3)
+    with pytest.raises(WorldModelError, match=r"of object 0 is off by 1e\+07 on average, where"):
+        answered(lambda o, a: (ExactChemistry(task)(o, a) + 1e7).astype(np.float32), task)
+
+
+def test_intervals_of_entries_have_the_level_that_is_asked_for():
+    task = Chemistry(graph="collider", objects=3)
+    wide, narrow = (answered(ExactChemistry(task), task, confidence=c) for c in (0.99, 0.5))
+    widths = [gate.high - gate.low for gate in (wide, narrow)]
+    assert (widths[0] > 2 * widths[1])[:2, 2].all()
 
 
 def test_draws_are_no_answer():

@@ -4,34 +4,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_counterfactual import USUAL, Latent
+from test_counterfactual import Latent
 from wrong_physics import TRUE
 
+import pytest_cpg
 from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.contracts.errors import CpgError
-from pytest_cpg.episodes.arms import Execution
-from pytest_cpg.gates.kind import Asked, Components, Run
-from pytest_cpg.gates.prediction.counterfactual import copied
-from pytest_cpg.gates.prediction.logs import read_logs
-from pytest_cpg.gates.prediction.retrieval import ranks, retrieval
+from pytest_cpg.gates.prediction.kind import copied
+from pytest_cpg.gates.prediction.retrieval import ranks
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.causal.blocks import Blocks
 from pytest_cpg.world_models import OracleDynamics, collect_transitions
 
 
-def found(model, task=None, source=None, **more):
-    """Return what the gate reads of a model on a task, or on recorded steps."""
-    values = {**USUAL, "model": "", "transitions": source and read_logs(source), **more}
-    values["task"] = None if task is None else "blocks:3"
-    components = Components(tasks={"blocks:3": lambda: task}, planners={}, world_models={})
-    asked = Asked(values=values, sources={}, components=components)
-    run = Run(
-        given={},
-        execution=Execution(),
-        task=lambda choice: choice.build(),
-        progress=lambda *_: None,
-    )
-    return retrieval().reading(asked, model, run)
+def found(model, task=None, source=None, **asked):
+    """Return what the gate says of a model on a task, or on recorded steps."""
+    asked = {"limit": 0.2, "cache": None, "progress": False, "transitions": source} | asked
+    return pytest_cpg.evaluate(task, model, kind="cpg_retrieval", **asked)
 
 
 @given(st.integers(2, 8), st.integers(1, 3), st.randoms(use_true_random=False))
@@ -49,19 +37,19 @@ def test_ranks_are_those_of_all_distances(count, size, random):
 @pytest.mark.parametrize("horizon", [1, 10])
 def test_the_truth_is_found_and_a_copy_is_worth_what_stands_beside(horizon):
     right = found(OracleDynamics(Blocks()), Blocks(), horizon=horizon)
-    assert right.number.estimate == 0
-    assert right.more["facts"]["MRR"] == "1.000"
+    assert right.found.estimate == 0
+    assert right.facts["MRR"] == "1.000"
     copy = found(copied, Blocks(), horizon=horizon)
-    assert copy.number.estimate == copy.ignorant["copy"].estimate > 0.05
+    assert copy.found.estimate == copy.beside["copy"] > 0.05
 
 
 def test_an_offset_in_float32_and_recorded_steps_change_nothing():
     far = lambda o, a: (TRUE(o, a) + 1e-9).astype(np.float32)  # noqa: E731
-    assert found(far, Blocks()).number.estimate == 0
+    assert found(far, Blocks()).found.estimate == 0
     steps = collect_transitions(TASKS["maze"](), count=1000, seed=0)
     right = lambda o, a: TASKS["maze"]().step(o, a)  # noqa: E731
-    assert found(right, source=steps, horizon=3).number.estimate == 0
-    assert found(lambda o, a: o - a, source=steps, horizon=3).number.estimate > 0.3
+    assert found(right, source=steps, horizon=3).found.estimate == 0
+    assert found(lambda o, a: o - a, source=steps, horizon=3).found.estimate > 0.3
 
 
 def test_a_gallery_of_one_is_an_error_by_name():
@@ -76,11 +64,19 @@ def test_a_gallery_of_one_is_an_error_by_name():
 def test_ties_are_shared_and_hits_as_published():
     halves = lambda o, a: np.where(o[:, :1] > 2, 0 * o, 0 * o + 1)  # noqa: E731
     reading = found(halves, Blocks())
-    assert reading.number.estimate > 0.97
-    assert float(reading.more["facts"]["published"].split()[1].rstrip(",")) > 0.3
+    assert reading.found.estimate > 0.97
+    assert float(reading.facts["published"].split()[1].rstrip(",")) > 0.3
 
 
-def test_a_prediction_that_is_no_number_is_an_error():
-    reading = found(lambda o, a: o * np.nan, Blocks())
-    with pytest.raises(CpgError, match="the share missed of the model is nan"):
-        retrieval()._read(reading, 0.5, 0.95)
+def test_what_knows_no_actions_passes_no_limit():
+    """Its own predictions for another plan are as good."""
+    task = TASKS["maze"]()
+    deaf = found(lambda o, a: task.step(o, 0 * a), task, horizon=5, limit=0.97)
+    assert deaf.found.estimate == deaf.beside["swapped"]
+    assert deaf.ruling.severity.name == "BLIND"
+
+
+def test_what_is_wrong_at_once_is_told_no_shorter_horizon():
+    for horizon, advice in ((1, "wrong after one step"), (5, "Compare with horizon=1")):
+        gate = found(lambda o, a: TRUE(o, -a), Blocks(), horizon=horizon, limit=0.05)
+        assert advice in str(gate)

@@ -33,9 +33,10 @@ def test_what_knows_no_action_fails_and_a_limit_that_a_copy_passes_is_blind(repo
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "ABOVE LIMIT: share confused 0.4* limit 0.3, *",
+            "ABOVE LIMIT: share confused 0.6* limit 0.3, *",
             "  Do       See that actions reach the network *",
             "BLIND: a copy of the input would have passed: its share confused is *",
+            "  Do       Set a limit well below the shares of copy and chance.",
             " *share confused * CI * limit * copy chance",
         ]
     )

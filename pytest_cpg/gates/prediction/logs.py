@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import ActionSpace, BoxActions, ComponentError, FloatArray, IntArray
-from pytest_cpg.contracts.arrays import BoolArray
-from pytest_cpg.gates.arguments import Argument, as_given, name
-from pytest_cpg.gates.at_most import FEW, AtMost
-from pytest_cpg.gates.kind import Asked, Run
+from pytest_cpg.contracts import (
+    ActionSpace,
+    BoolArray,
+    BoxActions,
+    FloatArray,
+    IntArray,
+    WorldModelError,
+)
 from pytest_cpg.gates.policy_comparison.logs import Episodes, read_episodes
-from pytest_cpg.gates.rows import Questions
 from pytest_cpg.world_models.transitions import Transitions
 
 _FEWEST = 100
+# Stretches that are asked about.
+_FEWEST_STRETCHES, _MOST_STRETCHES = 20, 500
 # Pieces of long episodes stand in for episodes where there are fewer: an interval needs so many.
 _FEWEST_CLUSTERS = 50
 _ENDS = ("terminals", "timeouts", "terminations", "truncations")
@@ -68,10 +72,22 @@ class Logs:
         return states
 
     def stretches(self, steps: int) -> IntArray:
-        """Return the first rows [N] of so many steps in a row."""
+        """Return the rows [N, H] of all stretches of so many steps in a row."""
         breaks = np.cumsum(~self.follows)
-        first = np.arange(max(0, len(breaks) - steps + 1))
-        return np.asarray(first[breaks[first] == breaks[first + steps - 1]])
+        rows = np.arange(max(0, len(breaks) - steps + 1))[:, None] + np.arange(steps)
+        return np.asarray(rows[breaks[rows[:, 0]] == breaks[rows[:, -1]]])
+
+    def drawn(self, steps: int, *, seed: int) -> IntArray:
+        """Return the rows [N, H] of some stretches; raise WorldModelError where there are few."""
+        rows = self.stretches(steps)
+        if len(rows) < _FEWEST_STRETCHES:
+            raise WorldModelError(
+                f"transitions: {self.name} has {len(rows)} stretches of {steps} steps in a row, "
+                f"and {_FEWEST_STRETCHES} are needed. Record more, or ask for a shorter horizon."
+            )
+        rng = np.random.default_rng([seed, 4])
+        size = min(_MOST_STRETCHES, len(rows))
+        return rows[np.sort(rng.choice(len(rows), size=size, replace=False))]
 
 
 def read_logs(source: Any) -> Logs:
@@ -147,62 +163,3 @@ def _of_arrays(arrays: Mapping[str, Any]) -> tuple[Transitions, BoolArray | None
         flat |= {name: flat[name][is_known] for name in ("observations", "actions")}
         ends = None
     return Transitions(**flat), ends
-
-
-TRANSITIONS = Argument("transitions", as_given, help="recorded steps, in place of a simulator")
-
-
-class PredictionKind(AtMost):
-    """A kind that asks of states of a task, or of recorded steps."""
-
-    example = 'task="reacher-easy", limit=0.2'
-
-    @property
-    def arguments(self) -> tuple[Argument, ...]:
-        """What the marker takes; transitions may stand in for a task."""
-        task = Argument("task", name, help="the name of a task; not needed beside transitions")
-        return (task, *super().arguments[1:])
-
-    def parse(self, asked: Asked) -> Asked:
-        """Return what is asked, with the transitions as they are read."""
-        values = asked.values
-        if values["transitions"] is None:
-            if values["task"] is None:
-                raise ValueError(
-                    'the marker names neither a task nor transitions. Write task="reacher-easy", '
-                    'or transitions="logged.npz".'
-                )
-            return asked
-        if values.get("stratum", "all") != "all":
-            raise ValueError(
-                f"stratum={values['stratum']!r}: no step of a log is known to be in a stratum. "
-                f"Leave it out, or leave out transitions."
-            )
-        try:
-            logs = read_logs(values["transitions"])
-        except ValueError as error:
-            raise ValueError(f"transitions: {error}.") from None
-        return replace(asked, values={**values, "transitions": logs})
-
-    def recorded(self, logs: Logs, values: Mapping[str, Any]) -> Questions:
-        """Return what is asked of recorded steps."""
-        raise NotImplementedError
-
-    def asked(self, spec: Asked, run: Run) -> Questions:
-        """Return what a model is asked of states of the task, or of recorded steps."""
-        logs = spec.values["transitions"]
-        if logs is None:
-            return super().asked(spec, run)
-        if spec.task is not None:
-            task = run.task(spec.task)
-            sizes = (task.observation_size, task.actions.size)
-            own = (logs.observation_size, logs.actions.size)
-            if sizes != own:
-                raise ComponentError(
-                    f"transitions: {logs.name} has observations and actions of {own[0]} and "
-                    f"{own[1]} numbers, and task {task.name!r} has {sizes[0]} and {sizes[1]}. "
-                    f"Leave out the task, or give transitions of it."
-                )
-        asked = self.recorded(logs, spec.values)
-        few = slice(FEW if spec.is_smoke else None)
-        return asked._replace(arrays=tuple(array[few] for array in asked.arrays))

@@ -6,7 +6,7 @@ shows descendants, and no edges: a chain of causes and a full graph respond alik
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from pytest_cpg.contracts import (
     BoolArray,
+    ComponentError,
     FiniteActions,
     FloatArray,
     IntArray,
@@ -22,18 +23,21 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import Draws, Observed, Parts
-from pytest_cpg.gates.arguments import Argument, whole
 from pytest_cpg.gates.at_most import AtMost, Measured, Reading
 from pytest_cpg.gates.card import Cell, Figure
 from pytest_cpg.gates.kind import Asked, Run
-from pytest_cpg.gates.prediction.counterfactual import visited
+from pytest_cpg.gates.prediction.kind import HORIZON, imagined, visited
 from pytest_cpg.stats.sampled import Percentile
+from pytest_cpg.world_models import OracleDynamics
 from pytest_cpg.world_models.binding.bound import BoundModel
 
 _STATES, _DRAWS, _VALUES, _RESAMPLES = 100, 12, 8, 1000
 # Of the strongest response of a part in truth: what counts as one, and what as none.
 _SOME, _NONE = 0.1, 0.05
-_MOST_NAMED = 4
+# Answers that are named, and single numbers that can be told apart as parts.
+_MOST_NAMED, _MOST_PARTS = 4, 200
+# Standard deviations that no model is off by on average, where there is one.
+_FAR, _STILL = 100, 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,14 @@ def parts_of(task: Task) -> dict[str, list[int]]:
     """Return the columns of each part of an observation; by default each is a part."""
     if has(task, Parts):
         return {name: [*columns] for name, columns in task.parts.items()}
-    names = task.observed if has(task, Observed) else map(str, range(task.observation_size))
+    size = task.observation_size
+    if size > _MOST_PARTS:
+        raise ComponentError(
+            f"task {task.name!r}: each of {size} numbers of an observation would be a part, and "
+            f"{_MOST_PARTS} are possible. Give the task parts (columns by name), or ask for "
+            f"another look."
+        )
+    names = task.observed if has(task, Observed) else map(str, range(size))
     return {f"{name} (number {column})": [column] for column, name in enumerate(names)}
 
 
@@ -81,6 +92,49 @@ def varied(task: Task, streams: Sequence[np.random.Generator]) -> tuple[list[str
     return [f"action {column}" for column in range(space.size)], actions
 
 
+def questions(asked: Asked, task: Task) -> Sequence[Any]:
+    """Return states [N, M, S] with their draws, plans [N, G, K, H, A], and what is asked beside.
+
+    Which part each column of an observation is of [N, O], -1 for none, and a number [N] for noise.
+    """
+    seed, owners = asked.values["seed"], np.full(task.observation_size, -1)
+    for part, columns in enumerate(parts_of(task).values()):
+        owners[columns] = part
+    states = visited(task, seed, _STATES)
+    streams = [np.random.default_rng([seed, row, 7]) for row in range(len(states))]
+    _, first = varied(task, streams)
+    later = task.actions.sample(streams, (1, 1, asked.values["horizon"] - 1))
+    later = np.broadcast_to(later, (*first.shape[:3], *later.shape[3:]))
+    plans = np.concatenate([first[:, :, :, None], later], axis=3)
+    drawn = np.repeat(states[:, None], _DRAWS, axis=1)
+    if has(task, Draws):
+        seeds = np.random.default_rng([seed, 8]).integers(2**31, size=drawn.shape[:2])
+        drawn = task.redrawn(drawn.reshape(-1, states.shape[1]), seeds.ravel()).reshape(drawn.shape)
+    return drawn, plans, np.tile(owners, (len(states), 1)), np.arange(len(states))
+
+
+def answers(
+    model: BoundModel, states: FloatArray, plans: FloatArray, owners: IntArray, numbers: IntArray
+) -> FloatArray:
+    """Return how much parts differ between actions, and the mean end: [B, G P + O]."""
+    if model.observe is None:
+        raise WorldModelError(
+            "the model's latents have no parts that could answer: add decode(latents [..., Z]) -> "
+            "observations [..., O]."
+        )
+    # Only the true dynamics read draws off a state, and where there are none all are alike.
+    is_drawn = model.may_diverge and (states != states[:, :1]).any()
+    draws = states.shape[1] if model.noise_size or is_drawn else 1
+    begun = states[:, :draws].reshape(-1, states.shape[-1])
+    flat = plans.reshape(len(plans), -1, *plans.shape[3:]).repeat(draws, axis=0)
+    keys = (numbers[:, None] * states.shape[1] + np.arange(draws)).ravel()
+    ends = imagined(model, begun, flat, keys)
+    ends = ends.reshape(len(plans), draws, *plans.shape[1:3], -1).transpose(0, 2, 3, 1, 4)
+    parts = [np.flatnonzero(owners[0] == part) for part in range(owners[0].max() + 1)]
+    spread = spreads(ends, parts).reshape(len(plans), -1)
+    return np.concatenate([spread, ends.mean(axis=(1, 2, 3))], axis=1)
+
+
 def spreads(ends: FloatArray, parts: Sequence[Any]) -> FloatArray:
     """Return how much parts differ between actions [B, G, P]: variances, without that of draws.
 
@@ -92,37 +146,6 @@ def spreads(ends: FloatArray, parts: Sequence[Any]) -> FloatArray:
     return np.stack([between[..., list(columns)].sum(axis=-1) for columns in parts], axis=-1)
 
 
-def answers(
-    model: BoundModel, states: FloatArray, plans: FloatArray, owners: IntArray, numbers: IntArray
-) -> FloatArray:
-    """Return the model's spreads [B, G P], from states [B, M, S] by plans [B, G, K, H, A]."""
-    if model.observe is None:
-        raise WorldModelError(
-            "the model's latents have no parts that could answer: add decode(latents [..., Z]) -> "
-            "observations [..., O]."
-        )
-    draws = states.shape[1] if model.noise_size or model.may_diverge else 1
-    noise = None
-    if model.noise_size:
-        size = (*plans.shape[1:3], draws, plans.shape[3], model.noise_size)
-        drawn = [np.random.default_rng(number).standard_normal(size) for number in numbers]
-        noise = np.array(drawn).reshape(-1, plans.shape[3], model.noise_size)
-    begun, flat = _crossed(states[:, :draws], plans)
-    reached = model.observe(model.rollout(model.encode(begun), flat, noise)[:, -1])
-    ends = reached.reshape(*plans.shape[:3], draws, -1)
-    parts = [np.flatnonzero(owners[0] == part) for part in range(owners[0].max() + 1)]
-    return spreads(ends, parts).reshape(len(plans), -1)
-
-
-def _crossed(states: FloatArray, plans: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return a state and a plan for each state [B, M, S], plan [B, G, K, H, A] and draw."""
-    groups, tries = plans.shape[1:3]
-    begun = np.broadcast_to(
-        states[:, None, None], (len(states), groups, tries, *states.shape[1:])
-    ).reshape(-1, states.shape[-1])
-    return begun, plans.repeat(states.shape[1], axis=2).reshape(-1, *plans.shape[3:])
-
-
 class Response(AtMost):
     """The kind `cpg_response`."""
 
@@ -131,23 +154,20 @@ class Response(AtMost):
     def reading(self, spec: Asked, model: Any, run: Run) -> Reading:
         """Return the share of entries in which model and truth differ, and the entries."""
         asked = self.asked(spec, run)
-        task = asked.task
-        parts = parts_of(task)
-        states, plans = asked.arrays[:2]
+        task, owners = asked.task, asked.arrays[2]
         causes, _ = varied(task, [np.random.default_rng(0)])
-        begun, flat = _crossed(states, plans)
-        ends = np.asarray(task.observe(task.rollout(begun, flat)[:, -1]))
-        ends = ends.reshape(*plans.shape[:3], states.shape[1], -1)
-        true = spreads(ends, [*parts.values()])
-        shape = true.shape
-        own = self.answers(asked, model, run).reshape(shape)
-        if not np.isfinite(own).all():
-            raise WorldModelError("the model predicted what is no finite number.")
+        parts = parts_of(task)
+        shape = (-1, len(causes), len(parts))
+        size = owners.shape[1]
+        (true, ends), (own, predicted) = (
+            (values[:, :-size].reshape(shape), values[:, -size:])
+            for values in (self.answers(asked, who, run) for who in (OracleDynamics(task), model))
+        )
+        _check_places(ends, predicted, parts)
         unit = true.mean(axis=0).max(axis=0)
-        apart = ends.reshape(-1, ends.shape[-1]).var(axis=0)
-        usual = np.array([apart[columns].sum() for columns in parts.values()])
+        usual = np.array([ends[:, columns].var(axis=0).sum() for columns in parts.values()])
         unit = np.where(unit > 0, unit, np.where(usual > 0, usual, 1.0))
-        truth = _strength(true.mean(axis=0) / unit)
+        truth, learned = (_strength(part.mean(axis=0) / unit) for part in (true, own))
         if not (truth >= _SOME).any():
             raise WorldModelError(
                 f"{task.name}: nothing answers to any action in {len(true)} states. Ask for a "
@@ -158,20 +178,14 @@ class Response(AtMost):
         )
         again = _strength(own[rows].mean(axis=1) / unit)
         differs = _differs(_strength(true[rows].mean(axis=1) / unit), again)
-        learned = _strength(own.mean(axis=0) / unit)
-        low, high = np.quantile(again, [0.025, 0.975], axis=0)
+        tail = (1 - spec.shared(spec.values["confidence"])) / 2
+        low, high = np.quantile(again, [tail, 1 - tail], axis=0)
         return Reading(
-            Percentile(
-                estimate=float(_differs(truth, learned).mean()),
-                resamples=differs.mean(axis=(1, 2)),
-            ),
+            _share(_differs(truth, learned), differs),
             f"{len(true)} states",
             ignorant={
-                who: Percentile(
-                    estimate=float(_differs(truth, other).mean()),
-                    resamples=np.full(_RESAMPLES, _differs(truth, other).mean()),
-                )
-                for who, other in (("copy", 0 * truth), ("all", 0 * truth + 1))
+                who: _share(_differs(truth, np.full_like(truth, strength)))
+                for who, strength in (("copy", 0), ("all", 1))
             },
             more={
                 "causes": tuple(causes),
@@ -202,18 +216,42 @@ class Response(AtMost):
         if texts:
             named = "; ".join(texts[:_MOST_NAMED])
             card["why"] = f"{named}{f'; and {more} more' if more > 0 else ''}."
-        places = np.flatnonzero(wrong.ravel()).tolist()
-        right = np.flatnonzero(~wrong.ravel()).tolist()
         figure = Figure(
             kind="cells",
             title="What answers to what",
             reading="A row for each cause, and in it how each part answers.",
             axes=("pair", ""),
-            series={"as in truth": tuple(right), "otherwise": tuple(places)},
+            series={
+                name: tuple(np.flatnonzero(chosen).tolist())
+                for name, chosen in (("as in truth", ~wrong), ("otherwise", wrong))
+            },
             cells=tuple(notes),
             across=len(result.effects),
         )
         return {**card, "figures": (figure,)}
+
+
+def _check_places(
+    ends: FloatArray, predicted: FloatArray, parts: Mapping[str, Sequence[int]]
+) -> None:
+    """Raise WorldModelError for a model that answers, and is nowhere near the truth."""
+    off = abs(predicted.mean(axis=0) - ends.mean(axis=0))
+    for name, columns in parts.items():
+        spread, most = np.sqrt(ends[:, columns].var(axis=0).sum()), off[columns].max()
+        # What never varies in truth is rounded to hardly anything.
+        if spread > _STILL and most > _FAR * spread:
+            raise WorldModelError(
+                f"what the model predicts of {name} is off by {most:.3g} on average, where the "
+                f"truth varies by {spread:.3g}. See that it returns observations in the task's "
+                f"units."
+            )
+
+
+def _share(differs: BoolArray, again: BoolArray | None = None) -> Percentile:
+    """Return the share of entries [G, P] that differ, with those of resamples [R, G, P]."""
+    share = float(differs.mean())
+    resamples = np.full(_RESAMPLES, share) if again is None else again.mean(axis=(1, 2))
+    return Percentile(estimate=share, resamples=resamples)
 
 
 def _strength(ratios: FloatArray) -> FloatArray:
@@ -226,29 +264,6 @@ def _differs(truth: FloatArray, learned: FloatArray) -> BoolArray:
     return np.asarray(is_lost | ((truth < _NONE) & (learned >= _SOME)))
 
 
-def questions(asked: Asked, task: Task) -> Sequence[Any]:
-    """Return states [N, M, S] with their draws, plans [N, G, K, H, A], and what is asked beside.
-
-    Which part each column of an observation is of [N, O], -1 for none, and a number [N] for noise.
-    """
-    seed = asked.values["seed"]
-    states = visited(task, seed, _STATES)
-    streams = [np.random.default_rng([seed, row, 7]) for row in range(len(states))]
-    _, first = varied(task, streams)
-    later = task.actions.sample(streams, (1, 1, asked.values["horizon"] - 1))
-    later = np.broadcast_to(later, (*first.shape[:3], *later.shape[3:]))
-    plans = np.concatenate([first[:, :, :, None], later], axis=3)
-    drawn = states[:, None]
-    if has(task, Draws):
-        drawn = np.repeat(drawn, _DRAWS, axis=1)
-        seeds = np.random.default_rng([seed, 8]).integers(2**31, size=drawn.shape[:2])
-        drawn = task.redrawn(drawn.reshape(-1, states.shape[1]), seeds.ravel()).reshape(drawn.shape)
-    owners = np.full(task.observation_size, -1)
-    for part, columns in enumerate(parts_of(task).values()):
-        owners[columns] = part
-    return drawn, plans, np.tile(owners, (len(states), 1)), np.arange(len(states))
-
-
 def response() -> Response:
     """Return the kind `cpg_response`."""
     return Response(
@@ -258,8 +273,9 @@ def response() -> Response:
         questions=questions,
         error=answers,
         most=1.0,
-        own=(Argument("horizon", whole(1, 1000), 1, help="steps until answers are looked at"),),
+        own=(HORIZON,),
         unit="of answers",
         advice="Train on transitions in which that cause varies while others stay, and see that no "
         "part of the network is cut off from its action.",
+        sharpen="Set a lower limit, or ask cpg_counterfactual where everything answers.",
     )

@@ -6,48 +6,56 @@ all finds nothing. A copy of the input finds much, as little moves in a step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
-from pytest_cpg.gates.arguments import Argument, whole
+from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
 from pytest_cpg.gates.at_most import Reading
 from pytest_cpg.gates.kind import Asked, Run
-from pytest_cpg.gates.prediction.counterfactual import drawn, visited
-from pytest_cpg.gates.prediction.logs import TRANSITIONS, Logs, PredictionKind
-from pytest_cpg.gates.rows import Questions
+from pytest_cpg.gates.prediction.kind import PredictionKind, World, imagined, stretches
 from pytest_cpg.world_models.binding.bound import BoundModel
 
 _STATES = 500
+_CURES = {
+    "true ends": "The model encodes all of them alike, or nothing happens: look at its encoder, or "
+    "ask for a longer horizon.",
+    "predictions": "The model predicts a constant: look for an encoder that has collapsed.",
+}
 
 
-def questions(asked: Asked, task: Task) -> Sequence[Any]:
-    """Return states [N, S], random plans [N, H, A], and the states [N, S] these lead to."""
-    seed = asked.values["seed"]
-    states = visited(task, seed, _STATES)
-    streams = [np.random.default_rng([seed, row, 5]) for row in range(len(states))]
-    plans = task.actions.sample(streams, (asked.values["horizon"],))
-    return states, plans, task.rollout(states, plans)[:, -1]
+def questions(asked: Asked, world: World) -> Sequence[Any]:
+    """Return states [N, S], two plans for each [N, 2, H, A], and what the first led to [N, S].
+
+    The second is that of another state. A number [N] is for what is drawn.
+    """
+    states, plans, reached = stretches(world, asked.values, count=_STATES)
+    both = np.stack([plans, np.roll(plans, len(plans) // 2, axis=0)], axis=1)
+    return states, both, reached, np.arange(len(states))
 
 
 def shown(
-    model: BoundModel, states: FloatArray, plans: FloatArray, reached: FloatArray
+    model: BoundModel,
+    states: FloatArray,
+    plans: FloatArray,
+    reached: FloatArray,
+    numbers: IntArray,
 ) -> FloatArray:
-    """Return what is predicted, what is true and what was before [B, 3 P], as the model sees it."""
-    before, after = (model.encode(part) for part in (states, reached))
-    predicted = model.rollout(before, plans)[:, -1]
+    """Return what is predicted of both plans, what is true and what was before [B, 4 P]."""
     see = model.observe or model.described
-    return np.concatenate([see(part) for part in (predicted, after, before)], axis=1)
+    predicted = imagined(model, states, plans, numbers).reshape(len(states), -1)
+    return np.concatenate([predicted, *(see(model.encode(one)) for one in (reached, states))], 1)
 
 
-def ranks(queries: FloatArray, gallery: FloatArray, same: IntArray) -> tuple[FloatArray, IntArray]:
+def ranks(
+    queries: FloatArray, gallery: FloatArray, same: IntArray
+) -> tuple[FloatArray, FloatArray]:
     """Return how many of a gallery [N, P] are nearer to each query than its own, and how many tie.
 
     Those of the same number in ``same`` [N] stand for the same, and are not told apart.
     """
-    nearer, ties = np.zeros(len(queries)), np.zeros(len(queries), dtype=np.intp)
+    nearer, ties = np.zeros((2, len(queries)))
     # Differences themselves: the published products lose all digits beside an offset.
     for row, query in enumerate(queries):
         with np.errstate(over="ignore"):
@@ -58,27 +66,18 @@ def ranks(queries: FloatArray, gallery: FloatArray, same: IntArray) -> tuple[Flo
     return nearer, ties
 
 
+def _missed(nearer: FloatArray, ties: FloatArray) -> FloatArray:
+    return np.where(nearer > 0, 1.0, ties / (ties + 1))
+
+
 class Retrieval(PredictionKind):
     """The kind `cpg_retrieval`."""
 
-    def recorded(self, logs: Logs, values: Mapping[str, Any]) -> Questions:
-        """Return what is asked of recorded steps."""
-        rows, steps = drawn(logs, values), logs.transitions
-        plans = steps.actions[rows[:, None] + np.arange(values["horizon"])]
-        reached = steps.next_observations[rows + values["horizon"] - 1]
-        states = steps.observations[rows]
-        probe = (states[:8], plans[:8, 0])
-        return Questions(
-            cast(Task, logs), shown, (states, plans, reached), logs.episodes[rows], probe
-        )
-
     def reading(self, spec: Asked, model: Any, run: Run) -> Reading:
-        """Return the share that is not found, that of a copy, and MRR among the facts."""
+        """Return the share that is not found, those of what knows no actions, and MRR beside."""
         asked = self.asked(spec, run)
-        predicted, true, before = np.split(self.answers(asked, model, run), 3, axis=1)
+        predicted, swapped, true, before = np.split(self.answers(asked, model, run), 4, axis=1)
         for what, rows in (("true ends", true), ("predictions", predicted)):
-            if not np.isfinite(rows).all():
-                break
             if (rows == rows[0]).all():
                 raise WorldModelError(
                     f"the {what} of all {len(rows)} states are the same: in such a gallery nothing "
@@ -87,34 +86,33 @@ class Retrieval(PredictionKind):
         # What no plan moves tells episodes apart, and nothing of the model.
         is_moved = (true != before).any(axis=0) & (true.std(axis=0) > 0)
         scale = 1 / true[:, is_moved].std(axis=0)
-        predicted, true, before = (part[:, is_moved] for part in (predicted, true, before))
+        predicted, swapped, true, before = (
+            part[:, is_moved] * scale for part in (predicted, swapped, true, before)
+        )
         same = np.unique(true, axis=0, return_inverse=True)[1].reshape(-1)
-        nearer, ties = ranks(true * scale, predicted * scale, same)
-        missed = np.where(nearer > 0, 1.0, ties / (ties + 1))
-        missed[~np.isfinite(predicted).all(axis=1)] = np.nan
-        copies = ranks(true * scale, before * scale, same)
-        copied = np.where(copies[0] > 0, 1.0, copies[1] / (copies[1] + 1))
-        off = np.sqrt((((predicted - true) * scale) ** 2).mean())
+        nearer, ties = ranks(true, predicted, same)
+        missed = _missed(nearer, ties)
+        with np.errstate(over="ignore"):
+            off = np.sqrt(((predicted - true) ** 2).mean())
         facts = {
             "MRR": f"{(1 / (1 + nearer + ties / 2)).mean():.3f}",
             "error": f"{off:.3g} of a number's spread, root mean square",
             "published": f"H@1 {(nearer == 0).mean():.3f}, MRR {(1 / (1 + nearer)).mean():.3f}, "
             f"where a tie is a hit, for comparison only",
         }
-        return Reading(
-            self.mean(missed, asked, spec),
-            f"{len(missed)} {'states' if spec.values['transitions'] is None else 'steps'}",
-            missed,
-            {"copy": self.mean(copied, asked, spec)},
-            {"facts": facts},
-        )
+        ignorant = {
+            who: self.mean(_missed(*ranks(true, gallery, same)), asked, spec)
+            for who, gallery in (("copy", before), ("swapped", swapped))
+        }
+        number, size = self.mean(missed, asked, spec), self.counted(spec, missed)
+        return Reading(number, size, missed, ignorant, {"facts": facts})
 
-
-_CURES = {
-    "true ends": "The model encodes all of them alike, or nothing happens: look at its encoder, or "
-    "ask for a longer horizon.",
-    "predictions": "The model predicts a constant: look for an encoder that has collapsed.",
-}
+    def shown(self, result: Any, model: str) -> dict[str, Any]:
+        """Return the number, and where to look: at what no shorter horizon tells."""
+        card = super().shown(result, model)
+        if card["do"] and result.conditions["horizon"] == "1":
+            card["do"] = "It is wrong after one step: look at its encoder and its data."
+        return card
 
 
 def retrieval() -> Retrieval:
@@ -126,12 +124,9 @@ def retrieval() -> Retrieval:
         questions=questions,
         error=shown,
         most=1.0,
-        own=(
-            Argument("horizon", whole(1, 1000), 1, help="steps of the plans, as 1, 5 or 10"),
-            TRANSITIONS,
-        ),
         unit="of states",
         meaning="What truly followed lies nearer to what it predicts of other states.",
         advice="Compare with horizon=1: an error that grows comes from rollouts, and one that is "
         "there at once from encoder or data.",
+        sharpen="Set a lower limit, or a longer horizon, in which actions count for more.",
     )

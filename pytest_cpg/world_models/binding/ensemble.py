@@ -208,3 +208,16 @@ class SampledEnsemble:
                 f"{describe(self.predict)} gave {came}: return means and variances, {expected} each"
             )
         return answer[0], answer[1]
+
+
+def members_of(model: Any) -> tuple[Any, ...]:
+    """Return the dynamics that a model is made of, each as one by itself; none of a single one."""
+    if isinstance(model, Ensemble):
+        return model.members
+    if isinstance(model, SampledEnsemble):
+        return tuple(partial(_mean_of, model.predict, member) for member in range(model.members))
+    return ()
+
+
+def _mean_of(predict: Callable[[Any, Any], Any], member: int, states: Any, actions: Any) -> Any:
+    return predict(states, actions)[0][member]
