@@ -19,7 +19,7 @@ from pytest_cpg.episodes.design import Design, DesignRecord, Starts
 from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of, unchanged
 from pytest_cpg.episodes.stage import ArmProgress
-from pytest_cpg.machine.files import replace_file
+from pytest_cpg.machine.files import write_bytes
 from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
 
 SCHEMA = 1
@@ -127,11 +127,7 @@ class Replay:
         file = io.BytesIO()
         # The stub takes every name for allow_pickle.
         np.savez_compressed(file, **self._arrays())  # type: ignore[arg-type]
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, file.getvalue())
-        except OSError as error:
-            raise CpgError(f"cannot write the replay {path}: {error.strerror or error}") from None
+        write_bytes(path, file.getvalue(), what="the replay")
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         names = [field.name for field in fields(self.design) if field.name != "versions"]

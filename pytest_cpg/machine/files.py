@@ -79,6 +79,12 @@ class FileKind:
 
 
 def write_text(path: Path, text: str, *, what: str) -> None:
+    """Write a text as `write_bytes` does."""
+    # A name may hold half of a character that is written in two.
+    write_bytes(path, text.encode("utf-8", errors="backslashreplace"), what=what)
+
+
+def write_bytes(path: Path, content: bytes, *, what: str) -> None:
     """Write a file as a whole; parent folders are made.
 
     Whoever reads the file meanwhile finds the old one or the new one. Raises FileError, naming the
@@ -90,8 +96,7 @@ def write_text(path: Path, text: str, *, what: str) -> None:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A name may hold half of a character that is written in two.
-        replace_file(target, text.encode("utf-8", errors="backslashreplace"))
+        replace_file(target, content)
     except OSError as error:
         raise FileError(f"cannot write {what} {path}: {_hindrance(path, error)}") from None
 

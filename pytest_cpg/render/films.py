@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, CpgError, FloatArray, IntArray, Task
+from pytest_cpg.contracts import ComponentError, FloatArray, IntArray, Task
 from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import Pictures
 from pytest_cpg.episodes.replay import ArmTraces, EpisodeTrace
 from pytest_cpg.gates.card import Reel, Strip
-from pytest_cpg.machine.files import replace_file
+from pytest_cpg.machine.files import write_bytes
 from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, Frames
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def write_film(
     filmed = [np.minimum(times, len(states) - 1) for states in arms]
     shots = _shots(task, arms, [np.unique(steps) for steps in filmed])
     path = folder / f"{name}.gif"
-    _write(path, _gif(_animation(shots, filmed, captions), seconds))
+    write_bytes(path, _gif(_animation(shots, filmed, captions), seconds), what="the film")
     return path
 
 
@@ -233,11 +233,3 @@ def _gif(images: Sequence[Image.Image], seconds: float) -> bytes:
         loop=0,
     )
     return file.getvalue()
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, content)
-    except OSError as error:
-        raise CpgError(f"cannot write the film {path}: {error.strerror}") from None
