@@ -28,6 +28,7 @@ from pytest_cpg.plugin.marker import Gate
 from pytest_cpg.plugin.replay import SessionReplay, keep_broken, strip_lost
 from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.plugin.terminal import watch_on, write_line
+from pytest_cpg.render.progress import followed
 from pytest_cpg.report.ledger import Ledger
 
 
@@ -172,22 +173,14 @@ class ItemMeasuring:
 
     @contextmanager
     def _followed(self, given: Mapping[str, Any], deadline: Deadline) -> Iterator[Run]:
-        """Give what is told of every step; it shows it, and breaks off when the time is over."""
-
-        def progress(what: str, *stage: Any) -> None:
-            self._watch(what, *stage)
-            deadline.check()
-
-        try:
-            with deadline.guard():
-                yield Run(
-                    given={**self._given, **given},
-                    execution=self._execution,
-                    task=self._runs.task,
-                    progress=progress,
-                )
-        finally:
-            self._watch.clear()
+        """Give what a kind measures with."""
+        with followed(self._watch, deadline) as progress:
+            yield Run(
+                given={**self._given, **given},
+                execution=self._execution,
+                task=self._runs.task,
+                progress=progress,
+            )
 
     def _draw(self, model: Any, given: Mapping[str, Any], deadline: Deadline) -> None:
         """Draw a lost episode of a result that has just failed its test, for a page."""

@@ -9,9 +9,8 @@ import os
 import shutil
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from html import escape
@@ -41,7 +40,7 @@ from pytest_cpg.gates.options import OF_ALL_GATES, Given
 from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.machine.files import ignore_in_git
 from pytest_cpg.planners import PLANNERS
-from pytest_cpg.render.progress import LiveLine, Watch, can_wipe, write_live
+from pytest_cpg.render.progress import LiveLine, Watch, can_wipe, followed, write_live
 from pytest_cpg.render.section import section, text_of
 from pytest_cpg.render.words import headline
 from pytest_cpg.report.ledger import Entry, Judgement, Ledger, Outcome
@@ -205,7 +204,10 @@ def evaluate(
     task = None if getattr(spec, "task", None) is None else _built(spec.task)
     if is_named:
         model = made(asked["model"], make) if task is None else make(task)
-    with _followed(is_shown=progress, seconds=read.values["timeout"]) as tell:
+    seconds = read.values["timeout"]
+    # Whoever trains a model is not to lose the process with it.
+    deadline = Deadline(seconds or float("inf"), f"timeout={seconds:g}", lambda _: None)
+    with followed(_watch(is_shown=progress), deadline) as tell:
         run = Run(
             given={**_usual_fixtures(gate_kind, fixtures, values, task), **values},
             execution=Execution(cache=_arms(cache), executor=executor),
@@ -314,24 +316,8 @@ def _arms(folder: str | os.PathLike[str] | None) -> ArmCache | None:
     return ArmCache(path)
 
 
-@contextmanager
-def _followed(*, is_shown: bool | None, seconds: float) -> Iterator[Callable[..., None]]:
-    """Give what is told of every step; it shows it, and breaks off when the time is over."""
-    shown = LiveLine(
-        partial(write_live, sys.stderr),
-        lambda: shutil.get_terminal_size().columns - 1,
-    )
+def _watch(*, is_shown: bool | None) -> Watch:
+    """Return what shows how far an evaluation is; by default where standard error is a terminal."""
     is_shown = sys.stderr.isatty() and can_wipe() if is_shown is None else is_shown
-    watch = Watch(lambda _: None, shown if is_shown else None)
-    # Whoever trains a model is not to lose the process with it.
-    deadline = Deadline(seconds or float("inf"), f"timeout={seconds:g}", lambda _: None)
-
-    def tell(what: str, *stage: Any) -> None:
-        watch(what, *stage)
-        deadline.check()
-
-    try:
-        with deadline.guard():
-            yield tell
-    finally:
-        watch.clear()
+    live = LiveLine(partial(write_live, sys.stderr), lambda: shutil.get_terminal_size().columns - 1)
+    return Watch(lambda _: None, live if is_shown else None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.notation import duration, visible
+from pytest_cpg.machine.deadline import Deadline
 from pytest_cpg.render.line import OF_ROWS, bar_text, shown_in
 
 # Of the live line; a reader sees no more of it.
@@ -205,3 +206,18 @@ class Watch:
         if self._show:
             with suppress(OSError, ValueError):
                 self._show.clear()
+
+
+@contextmanager
+def followed(watch: Watch, deadline: Deadline) -> Iterator[Callable[..., None]]:
+    """Give what is told of every step; it shows it, and breaks off when the time is over."""
+
+    def tell(what: str, *stage: Any) -> None:
+        watch(what, *stage)
+        deadline.check()
+
+    try:
+        with deadline.guard():
+            yield tell
+    finally:
+        watch.clear()
