@@ -25,7 +25,7 @@ class Task(Protocol):
 
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
     `Strata`, `NoteOnStarts`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`, `ObservationKeys`,
-    `Observed`, `ActionRepeat`, `Restored` and `CacheKey`.
+    `Observed`, `ActionRepeat`, `SuccessSource`, `Restored` and `CacheKey`.
     """
 
     @property
@@ -244,6 +244,13 @@ class ActionRepeat(Protocol):
 
     action_repeat: int
     """How many control steps an action is held for."""
+
+
+class SuccessSource(Protocol):
+    """A task whose success is told by somebody else's code."""
+
+    succeeds_by: str
+    """What tells it, such as a key of an environment's info."""
 
 
 class Restored(Protocol):

@@ -16,7 +16,7 @@ from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Planner, Task,
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Stream
-from pytest_cpg.contracts.task import LeastReturn, RewardThreshold, score_states
+from pytest_cpg.contracts.task import LeastReturn, RewardThreshold, SuccessSource, score_states
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.perturbations import Perturbation
 from pytest_cpg.tasks.options import check_least_return
@@ -177,6 +177,8 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
             return Starts(episodes=indices, states=states, seeds=seeds, skipped=skipped)
         skipped += 1 if fixed else len(pending)
     fix = "Start it farther from its goal."
+    if has(task, SuccessSource):
+        fix = f"Start it farther from its goal, or name another success=: {task.succeeds_by} holds."
     if has(task, RewardThreshold):
         fix = (
             f"Raise goal={task.threshold:g}, which that step's reward reaches, or write "

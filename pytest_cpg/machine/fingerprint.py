@@ -81,6 +81,11 @@ class _Digester(pickle.Pickler):
             return str, (f"{value.dtype} {tuple(value.shape)} {value.device} {bits}",)
         if type(value) is np.ndarray and not value.dtype.hasobject:
             return str, (f"{value.dtype.str} {value.shape} {_sha(value.tobytes())}",)
+        gymnasium = sys.modules.get("gymnasium")
+        if gymnasium is not None and isinstance(value, gymnasium.Space):
+            # But for its generator, which each reset may seed: a class may share it.
+            held = {name: part for name, part in vars(value).items() if name != "_np_random"}
+            return _parts, (type(value).__name__, held)
         if isinstance(value, ModuleType):
             return str, (f"module {value.__name__} {_source_of(value.__name__)}",)
         if isinstance(value, type | FunctionType):

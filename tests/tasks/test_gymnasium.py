@@ -239,6 +239,26 @@ class Kept(gymnasium.Env):
         return np.array([self.at]), 0.0, False, False, {}
 
 
+class Buttons(Kept):
+    """One of several choices at once, of which each counts from where its space says."""
+
+    action_space = gymnasium.spaces.MultiDiscrete([3, 2], start=[-1, 0])
+
+    def step(self, action):
+        assert action.dtype == np.int64
+        self.at += 0.1 * action[0] + 0.01 * action[1]
+        return np.array([self.at]), 0.0, False, False, {}
+
+
+def test_several_choices_at_once_are_a_list_of_their_combinations():
+    task = gym_task(Buttons, threshold=1.0)
+    expected = [[-1, 0], [-1, 1], [0, 0], [0, 1], [1, 0], [1, 1]]
+    np.testing.assert_array_equal(task.actions.values, expected)
+    after = task.step(task.reset(np.zeros(6, dtype=int)), task.actions.values)
+    seen = task.observe(after)[:, 0]
+    np.testing.assert_allclose(seen, [-0.1, -0.09, 0, 0.01, 0.1, 0.11], atol=1e-12)
+
+
 class Pictured(Kept):
     observation_space = gymnasium.spaces.Box(0, 255, (2, 2, 3), dtype=np.uint8)
 
@@ -305,7 +325,7 @@ class Blind(Kept):
             r"observes an array of shape none named 'eye', and its .*correct observation_sp",
         ),
         ("FrozenLake-v1", r"FlattenObservation\(gymnasium.make\('FrozenLake-v1', max_epi"),
-        (Unbounded, "a Discrete or a bounded Box"),
+        (Unbounded, "a Discrete, a bounded Box, or a MultiDiscrete of at most 1024"),
         (
             Elsewhere,
             r"by a copy of its attributes, reset by the same seed gives another start: "

@@ -207,7 +207,7 @@ def test_a_name_that_means_nothing_says_what_to_write(field, name, message):
 @pytest.mark.parametrize(
     ("make", "asked", "message"),
     [
-        (Told, {"success": "sucess"}, "has no 'sucess' in its info.*It has 'success', 'away'"),
+        (Told, {"success": "sucess"}, "has no 'sucess' in its info.*That has 'success', 'away'"),
         (
             Told,
             {"options": {"task_id": 3}},

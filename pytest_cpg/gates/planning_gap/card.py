@@ -184,6 +184,8 @@ def _notes(result: GateResult, accepts: Verdict) -> Iterator[Note]:
         yield Note("note", "by the observed rates alone: too few starts to prove it")
     if not result.is_smoke:
         yield Note("note", f"chance solved {reached(result.chance, 'success')}", level=1)
+    if result.restored_by:
+        yield Note("note", f"states are restored by {result.restored_by}", level=1)
 
 
 def _measured(result: GateResult) -> dict[str, str | float]:

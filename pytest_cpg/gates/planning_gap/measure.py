@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_cpg.contracts import IncompleteError, TaskError, WorldModelError
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.task import NoteOnStarts
+from pytest_cpg.contracts.task import NoteOnStarts, Restored, SuccessSource
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arms import ArmRuns, Execution
 from pytest_cpg.episodes.design import Design, Starts
@@ -110,6 +110,7 @@ def measure_gap(
         result,
         weights=weights_digest(learned),
         device=devices(learned),
+        restored_by=design.task.restored_by if has(design.task, Restored) else "",
         reuse=runs.reuse,
         notes=(*result.notes, *runs.notes),
     )
@@ -300,6 +301,12 @@ def _notes_on(
         notes.append(
             'starts="fixed": every episode begins in one state, so the gap is about that state '
             "and not about the task"
+        )
+    is_never = design.metric == "success" and not oracle.success_count + chance.success_count
+    if is_never and has(design.task, SuccessSource):
+        notes.append(
+            f"no step of any episode succeeded by {design.task.succeeds_by}, neither with the true "
+            f"dynamics nor with random actions. If it never holds, name another success="
         )
     if has(design.task, NoteOnStarts):
         notes.append(design.task.note_on_starts)

@@ -94,6 +94,8 @@ class GateResult:
     kernels: Mapping[str, str] = field(default_factory=dict)
     #: How much of the oracle and chance arms was known from earlier sessions.
     reuse: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)
+    #: How the task's simulator was put back into each state; empty where it is the task's own.
+    restored_by: str = ""
     #: The true dynamics, with plans rated as a model with a score of its own rates them.
     rescored: Arm | None = None
     #: Why the gap is there, and how much plans of its episodes score in the model beyond what they

@@ -20,6 +20,9 @@ __all__ = ["gym_task"]
 if TYPE_CHECKING:
     from pytest_cpg.tasks.gymnasium.world import World
 
+# Steps beyond the budget, which are tried where a gate asks why starts were lost.
+_BEYOND = 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GymnasiumTask:
@@ -70,6 +73,15 @@ class GymnasiumTask:
         return self.world.tells_success or any(goal is not None for goal in goals)
 
     @property
+    def succeeds_by(self) -> str | None:
+        """What tells success; None where it is a reward or a return."""
+        if self.threshold is not None or self.least_return is not None:
+            return None
+        key = self.world.success_key
+        told = key if key in (None, "terminated") else f"info[{key!r}]"
+        return "your function success=" if self.success_of is not None else told or "info"
+
+    @property
     def observation_keys(self) -> Mapping[str, int] | None:
         """How many numbers each part of an observation has; None where it has but one."""
         return self.world.observation_keys if len(self.world.observation_keys) > 1 else None
@@ -91,7 +103,7 @@ class GymnasiumTask:
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Return the start of each seed [N], as `reset(seed=...)` gives it: states [N, S]."""
-        steps = self.budget * self.action_repeat
+        steps = (self.budget + _BEYOND) * self.action_repeat
         return np.stack([self.world.begin(int(seed), steps) for seed in seeds])
 
     def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
@@ -122,7 +134,7 @@ class GymnasiumTask:
         if self.score_of is None and (pair := self._goal_and_reached) is not None:
             away = observations[..., pair[0]] - observations[..., pair[1]]
             return np.asarray(np.linalg.norm(away, axis=-1))
-        call = f"gym_task({self.world.title!r}"
+        call = f"gym_task({self.world.title!r}" if self.world.spec else "gym_task(make"
         return rated(self, observations, call=call, room="gymnasium")
 
     def score_states(self, states: FloatArray) -> FloatArray:

@@ -31,19 +31,33 @@ def spec_of(name: str) -> Any:
     """
     module, colon, identity = name.rpartition(":")
     if colon:
-        try:
-            import_module(module)
-        except ImportError as error:
-            fix = f"it needs {error.name}, which is not installed" if error.name else str(error)
-            raise ComponentError(
-                f"gym:{name} is registered by the module {module!r}, which cannot be imported: "
-                f"{fix}. Type: pip install {(error.name or module).replace('_', '-')}"
-            ) from error
+        _import(module, name)
     try:
         return gymnasium.spec(identity)
-    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+    except (gymnasium.error.Error, ModuleNotFoundError):
         prefix = f"gym:{module}{colon}"
-        raise unknown_name("Gymnasium environment", prefix, identity, _newest().values()) from error
+        raise unknown_name("Gymnasium environment", prefix, identity, _newest().values()) from None
+
+
+def _import(module: str, name: str) -> None:
+    """Import the module that registers a name, or raise ComponentError."""
+    what = f"gym:{name} is registered by the module {module!r}, which cannot be imported: "
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        raise ComponentError(
+            f"{what}it needs {error.name}, which is not installed. {_to_install(error)}, or, where "
+            f"it is a file of yours, name its folder in pythonpath= of pytest's settings."
+        ) from None
+    # Whatever the code of a module raises.
+    except Exception as error:
+        raise ComponentError(
+            f"{what}{type(error).__name__}: {error}. Try python -c 'import {module}' alone."
+        ) from error
+
+
+def _to_install(error: ModuleNotFoundError) -> str:
+    return f"Type: pip install {str(error.name).partition('.')[0].replace('_', '-')}"
 
 
 def made(make: str | Callable[[], Any]) -> Any:
@@ -62,11 +76,14 @@ def made(make: str | Callable[[], Any]) -> Any:
             f"gym:{make} needs a package that is not installed: {error}. "
             f'Type: pip install "{extra}"'
         ) from error
-    # An id that is registered for nothing but to say where its code has gone.
+    # Also of an id that is registered for nothing but to say where its code has gone.
     except ImportError as error:
-        newest = _newest().get(_unversioned(spec_of(make)), make)
-        fix = f" Take gym:{newest}." if newest != make else ""
-        raise ComponentError(f"gym:{make} cannot be made: {error}{fix}") from error
+        spec, module = spec_of(make), make.rpartition(":")[0]
+        newest = _newest().get(_unversioned(spec), spec.id)
+        fix = f". {_to_install(error)}." if isinstance(error, ModuleNotFoundError) else ""
+        if newest != spec.id:
+            fix = f" Take gym:{module + ':' if module else ''}{newest}."
+        raise ComponentError(f"gym:{make} cannot be made: {error}{fix}") from None
     # Whatever its code raises, such as where it was written for another version of its simulator.
     except Exception as error:
         what = f"{type(error).__name__}: {error}".removesuffix(": ")

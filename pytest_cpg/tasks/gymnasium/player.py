@@ -55,7 +55,7 @@ class Player:
         self.actions = action_space(self.spaces[1], self.title)
         self._goal_size = 0
         with generators(0):
-            self._goal_size = len(self._goal(self._reset(0)[1]))
+            self._goal_size = len(self._goal(self._first_reset()))
         if self._goal_size:
             self.sizes["goal"] = self._goal_size
 
@@ -69,6 +69,19 @@ class Player:
                 f"{self._goal_size} in its first. Let reset return info['goal'] of one shape."
             )
         return np.concatenate([self._flat(observation), goal, np.zeros(len(OUTCOME))])
+
+    def _first_reset(self) -> Mapping[str, Any]:
+        """Return the info of the first reset, or raise ComponentError with what its code raises."""
+        try:
+            return self._reset(0)[1]
+        except ComponentError:
+            raise
+        # Whatever it raises, such as where it was written for another version of its engine.
+        except Exception as error:
+            raise ComponentError(
+                f"{self.title} cannot be reset, as its own code raises {type(error).__name__}: "
+                f"{error}. Reset it alone, without pytest; its package may need other versions."
+            ) from error
 
     def _reset(self, seed: int) -> tuple[Any, Mapping[str, Any]]:
         _seed_spaces(self.environment, seed)
@@ -126,10 +139,11 @@ class Player:
         if self._success == "terminated":
             return float(terminated)
         if self._success is not None and self._success not in info:
+            its = f"has {', '.join(map(repr, info))}; write one of these" if info else "is empty"
             raise ComponentError(
-                f"{self.title} has no {self._success!r} in its info, which success= names. It has "
-                f"{', '.join(map(repr, info)) or 'nothing'}; write one of these, or "
-                f'success="terminated".'
+                f"{self.title} has no {self._success!r} in its info, which success= names. That "
+                f'{its}, or write success="terminated", or pass gym_task(make, success=...) a '
+                f"function of observations."
             )
         for key in _SUCCESS if self._success is None else (self._success,):
             value = np.ravel(info.get(key, np.nan))

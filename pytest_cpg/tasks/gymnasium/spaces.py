@@ -10,6 +10,9 @@ import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, BoxActions, ComponentError, FiniteActions, FloatArray
 
+# The most combinations of several choices that are one list of actions.
+_MOST_COMBINATIONS = 1024
+
 
 def action_space(space: Any, title: str) -> ActionSpace:
     """Return the actions of a space, or raise ComponentError if planners cannot draw from it."""
@@ -17,10 +20,16 @@ def action_space(space: Any, title: str) -> ActionSpace:
         return FiniteActions(np.arange(space.start, space.start + space.n)[:, None])
     if isinstance(space, gymnasium.spaces.Box) and np.isfinite([space.low, space.high]).all():
         return BoxActions(np.ravel(space.low), np.ravel(space.high))
+    if isinstance(space, gymnasium.spaces.MultiDiscrete | gymnasium.spaces.MultiBinary):
+        choices = np.broadcast_to(getattr(space, "nvec", 2), space.shape).ravel()
+        if np.prod(choices, dtype=float) <= _MOST_COMBINATIONS:
+            first = np.ravel(getattr(space, "start", 0))
+            return FiniteActions(np.array([*np.ndindex(*choices)]) + first)
     raise ComponentError(
-        f"{title} has actions of {space}, and planners draw from a Discrete or a bounded Box. Wrap "
-        f"it, for instance in gymnasium.wrappers.RescaleAction, and pass gym_task(lambda: ...) "
-        f"from pytest_cpg.tasks.gymnasium."
+        f"{title} has actions of {space}, and planners draw from a Discrete, a bounded Box, or a "
+        f"MultiDiscrete of at most {_MOST_COMBINATIONS} combinations. Wrap it, for instance in "
+        f"gymnasium.wrappers.RescaleAction, and pass gym_task(lambda: ...) from "
+        f"pytest_cpg.tasks.gymnasium."
     )
 
 

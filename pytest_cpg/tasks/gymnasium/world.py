@@ -63,6 +63,7 @@ class World:
         self.cache_key = definition_of(self.spec)
         # Whether info tells when a step has succeeded.
         self.tells_success = False
+        self.success_key = success
         self.period = period_of(environment)
         self._restorer = self._checked()
         self.restored_by = self._restorer.name
@@ -98,8 +99,8 @@ class World:
             end = begin + taken * len(action)
             if end > len(state) - self.tail:
                 raise TaskError(
-                    f"{self.title} was played for {int(state[1])} steps, which is the budget that "
-                    f"the episode began with. Give the task a larger budget=."
+                    f"{self.title} was played for {int(state[1])} steps, for which its episode has "
+                    f"no more room. Give the task a larger budget=."
                 )
             after[begin:end] = np.tile(action, taken)
             after[1] += taken
