@@ -15,7 +15,7 @@ import pytest
 gymnasium = pytest.importorskip("gymnasium")
 
 from pytest_cpg.conformance.test_tasks import every_result
-from pytest_cpg.contracts import TaskError
+from pytest_cpg.contracts import ComponentError, TaskError
 from pytest_cpg.tasks.gymnasium import gym_task
 
 COPY, STATE, FORK = (
@@ -328,3 +328,27 @@ class Fragile(Engine):
 
 def test_a_task_is_sent_without_its_environment(task):
     assert len(pickle.dumps(task)) < 3000
+
+
+class Numbered(Walk):
+    """One that draws as it is made: the same in every process, or it is refused."""
+
+    def __init__(self, draw=lambda: GLOBAL.uniform()):
+        self.number = draw()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place += self.number
+        return self.seen(), {}
+
+
+def test_what_is_drawn_as_an_environment_is_made_is_the_same_in_every_process():
+    tasks = [gym_task(Numbered, threshold=9.0, budget=20) for _ in range(2)]
+    first, second = (task.observe(task.reset(np.arange(ROWS))) for task in tasks)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_one_that_the_system_seeds_as_it_is_made_is_refused():
+    make = lambda: Numbered(np.random.default_rng().uniform)  # noqa: E731
+    with pytest.raises(ComponentError, match=r"made again it differs at step 0: observation\[0\]"):
+        gym_task(make, threshold=9.0)

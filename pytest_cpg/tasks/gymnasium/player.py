@@ -47,7 +47,9 @@ class Player:
     def __init__(
         self, make: Make, options: ResetOptions = None, success: str | None = None
     ) -> None:
-        self.environment = made(make)
+        # What it draws while it is made is the same in every process.
+        with generators(0):
+            self.environment = made(make)
         self.title = str(make) if isinstance(make, str) else str(self.environment)
         self._options, self._success = options, success
         self.spaces = (self.environment.observation_space, self.environment.action_space)
@@ -86,12 +88,10 @@ class Player:
     def _reset(self, seed: int) -> tuple[Any, Mapping[str, Any]]:
         _seed_spaces(self.environment, seed)
         if self._options is None:
-            with _new_spaces_seeded():
-                return tuple(self.environment.reset(seed=seed))
+            return tuple(self.environment.reset(seed=seed))
         options = self._options(seed) if callable(self._options) else self._options
         try:
-            with _new_spaces_seeded():
-                return tuple(self.environment.reset(seed=seed, options=dict(options)))
+            return tuple(self.environment.reset(seed=seed, options=dict(options)))
         # Whatever its code says of options that it does not take.
         except Exception as error:
             what = f"{type(error).__name__}: {error}".rstrip(".")
@@ -177,29 +177,21 @@ def _seed_spaces(environment: Any, seed: int) -> None:
         environment = environment.env
 
 
-@contextmanager
-def _new_spaces_seeded() -> Iterator[None]:
-    """Let spaces that are made meanwhile, and seeded by nobody, draw by the global generator.
+_USUAL = seeding.np_random
 
-    OGBench's manipulation makes its action space anew whenever it is asked for, and samples of it.
-    """
-    usual = seeding.np_random
 
-    def np_random(seed: int | None = None) -> Any:
-        return usual(int(_NUMPY.randint(1 << 31)) if seed is None else seed)
-
-    seeding.np_random = np_random
-    try:
-        yield
-    finally:
-        seeding.np_random = usual
+def _np_random(seed: int | None = None) -> Any:
+    """Return gymnasium's generator of a seed, or, of none, one seeded by the global generator."""
+    return _USUAL(int(_NUMPY.randint(1 << 31)) if seed is None else seed)
 
 
 @contextmanager
 def generators(state: Any) -> Iterator[None]:
     """Put the global generators of `random` and numpy into a state, or seed them; give them back.
 
-    Environments that draw from them then draw by the seed of the episode.
+    Environments that draw from them then draw by the seed of the episode. So do spaces that are
+    made meanwhile and seeded by nobody: OGBench's manipulation makes its action space anew whenever
+    it is asked for, and samples of it.
     """
     before = generator_states()
     try:
@@ -207,8 +199,10 @@ def generators(state: Any) -> Iterator[None]:
             seed_generators(state)
         else:
             _set_generators(state)
+        seeding.np_random = _np_random
         yield
     finally:
+        seeding.np_random = _USUAL
         _set_generators(before)
 
 
@@ -226,7 +220,9 @@ def _set_generators(states: tuple[Any, Any]) -> None:
     _NUMPY.set_state(states[1])
 
 
-def seed_generators(seed: int) -> None:
-    """Seed both generators."""
+def seed_generators(seed: int, *, is_for_good: bool = False) -> None:
+    """Seed both generators; ``is_for_good`` lets new spaces draw by them from now on."""
+    if is_for_good:
+        seeding.np_random = _np_random
     random.seed(seed)
     _NUMPY.seed(seed % (1 << 32))

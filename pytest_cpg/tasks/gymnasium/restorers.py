@@ -235,7 +235,7 @@ def _answered(player: Player, method: str, values: tuple[Any, ...]) -> tuple[Any
     try:
         if method == "begin":
             # In a process of its own nobody else draws from the generators.
-            seed_generators(*values)
+            seed_generators(*values, is_for_good=True)
             return player.reset(*values), None
         return player.play(*values), None
     except Exception as error:

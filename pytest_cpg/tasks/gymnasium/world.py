@@ -166,6 +166,8 @@ class World:
             try:
                 restorer = way(self._player)
                 fault = self._fault(restorer)
+                if fault is None:
+                    fault, restorer = self._fault_anew(restorer)
             except ComponentError:
                 raise
             # Whatever the code of an environment raises, or cannot be copied of it.
@@ -212,6 +214,21 @@ class World:
                     if fault := self._difference(rows[step], row):
                         return f"put back to step {begin} it differs at step {step + 1}: {fault}"
         return None
+
+    def _fault_anew(self, restorer: Restorer) -> tuple[str | None, Restorer]:
+        """Return what differs in an environment that is made again, as each process does, and it.
+
+        One that seeds something as it is made, and by the system, is itself in this process alone.
+        """
+        plan = self.actions.sample([np.random.default_rng(0)], (_CHECKED,))[0]
+        expected = np.vstack(self._begun(restorer, 0, plan))
+        self._player = Player(*self._made_by)
+        restorer = type(restorer)(self._player)
+        rows = np.vstack(self._begun(restorer, 0, plan))
+        for step, (before, row) in enumerate(zip(expected, rows, strict=True)):
+            if fault := self._difference(before, row):
+                return f"made again it differs at step {step}: {fault}", restorer
+        return None, restorer
 
     def _begun(
         self, restorer: Restorer, seed: int, plan: FloatArray
