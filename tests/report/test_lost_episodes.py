@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 from fakes import first, result_of
 
@@ -54,6 +55,14 @@ def test_the_lost_episodes_are_those_that_only_the_oracle_solved(lost):
     assert (then.design.task, then.design.budget, then.seed) == ("track", 500, 4)
     assert (then.design.starts, then.design.metric) == ("fixed", "return")
     assert then.design.planner.startswith("RandomShooting(candidates=50")
+
+
+def test_the_usual_ones_show_most_and_not_those_that_the_oracle_solves_at_once():
+    result = result_of([1] * 5, [0] * 5)
+    oracle = replace(result.oracle, steps=np.array([3, 90, 40, 35, 400]))
+    found = GATES["cpg"].lost(replace(result, oracle=oracle))
+    assert found.telling == (2, 3, 0, 1, 4)
+    assert GATES["cpg"].lost(result_of([1, 0], [1, 0])).telling == ()
 
 
 def test_a_file_is_read_as_it_was_written(lost, file):

@@ -302,10 +302,15 @@ class PlanningGap:
         return forecast(spec.design(task), spec.criteria, cost=cost, accepted=accepted)
 
     def lost(self, result: GateResult) -> Lost:
-        """Return the episodes that only the oracle solved; those that it solved soon show most."""
+        """Return the episodes that only the oracle solved; usual ones show most.
+
+        Those that it solved at once have nothing to show of the oracle.
+        """
         episodes, loss = result.lost_episodes, Loss.of(result)
-        steps = dict(zip(episodes, loss.oracle_steps, strict=True))
-        return Lost(episodes, loss, tuple(sorted(episodes, key=lambda episode: steps[episode])))
+        middle = sorted(loss.oracle_steps)[(len(episodes) - 1) // 2] if episodes else 0
+        by_episode = zip(episodes, loss.oracle_steps, strict=True)
+        telling = sorted(by_episode, key=lambda lost: abs(lost[1] - middle))
+        return Lost(episodes, loss, tuple(episode for episode, _ in telling))
 
     def lost_by_breaking(self, spec: Spec, model: Any, run: Run, *, episode: int) -> Lost:
         """Return the episode in which a model broke."""
