@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
@@ -27,6 +28,7 @@ with needs_extra("html", "jinja2", "markupsafe", what="the HTML page needs jinja
     import jinja2
     from markupsafe import Markup
 
+_CHANGE = re.compile(r"(\d) -> (?=\d)")
 # Nobody reads more of a list, and each line costs the page some bytes.
 _MOST_LINES = 40
 _MOST_NAMED = 5
@@ -55,9 +57,22 @@ def comparison_page(session: Session) -> str:
 
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_with_arrows,
     )
     return environment.from_string(_source("html_page.html.jinja"))
+
+
+def _with_arrows(value: Any) -> Any:
+    """Write "50 -> 11" with an arrow, at which no line breaks; what is markup stays."""
+    return (
+        _CHANGE.sub("\\1\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}", value)
+        if type(value) is str
+        else value
+    )
 
 
 def _source(name: str) -> str:
