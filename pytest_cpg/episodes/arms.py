@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from pytest_cpg.contracts import FloatArray, IntArray, Plans
-from pytest_cpg.episodes.arm import Arm, spot_check
+from pytest_cpg.contracts import FloatArray
+from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_cache import ArmCache, UnkeyedError, arm_key, digest_of
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, Starts
+from pytest_cpg.episodes.kept_run import OF_THE_MODEL, Again, KeptRun
 from pytest_cpg.episodes.probe import answers_digest, probe_of
 from pytest_cpg.episodes.spread_run import SpreadRun, arm_workload
 from pytest_cpg.episodes.stage import ArmProgress, Progress, Stage
@@ -24,8 +21,6 @@ from pytest_cpg.planners import Chance
 from pytest_cpg.world_models import BoundModel, OracleDynamics
 
 ARMS = ("oracle", "learned", "chance", "rescored")
-# What changes with every model that is worked on.
-_OF_THE_MODEL = ("learned", "rescored")
 
 
 class Execution(NamedTuple):
@@ -138,7 +133,7 @@ class ArmRuns:
 
     def _replay(self, starts: Starts, actions: tuple[FloatArray, ...]) -> Arm:
         """Take what was executed in episodes of the oracle arm [T, A] again, and plan nothing."""
-        again = _Again(int(self._design.task.budget), actions)
+        again = Again(int(self._design.task.budget), actions)
         run = ArmRun("oracle", replace(self._design, planner=again), self._bound["oracle"], starts)
         return run.advance(len(actions))
 
@@ -156,7 +151,7 @@ class ArmRuns:
         if self._execution.cache is None:
             return None
         design, model = self._design_of(name), self._models[_role(name)]
-        is_learned = name in _OF_THE_MODEL
+        is_learned = name in OF_THE_MODEL
         try:
             key = arm_key(name, design, model, by_content=is_learned)
         except UnkeyedError as error:
@@ -177,228 +172,3 @@ class ArmRuns:
 def _role(name: str) -> str:
     """Return whose model an arm has: chance imagines nothing, and has the oracle's."""
     return "oracle" if name == "chance" else name
-
-
-# Of a key, enough to tell what a reader may have to compare.
-_DIGITS = 12
-# A session that is killed loses no more than what ended since.
-SECONDS_BETWEEN_FILES = 10.0
-# That run in lockstep in this process, and may all be lost when they are interrupted. Fewer leave
-# most of a learned model's tile empty while the last ones end.
-EPISODES_AT_ONCE = 100
-# Episodes whose first plans are made again where a model's own arm is resumed: one planning round.
-_FIRST_PLANS = 32
-# Plans that are made again of each of two episodes where what was executed is taken again.
-_PLANS_OF_TWO = 8
-
-
-class _ReachedError(Exception):
-    """Every episode has executed its first plans."""
-
-
-@dataclass(frozen=True)
-class _Again:
-    """A planner of actions that were executed, [T, A] of each episode; the last one is held on."""
-
-    horizon: int
-    executed: tuple[FloatArray, ...]
-    name: ClassVar[str] = "again"
-
-    def plan(self, world_model: Any, latents: FloatArray, rngs: Any, remaining: IntArray) -> Plans:
-        """Return everything at once; see `Planner.plan`."""
-        del world_model, latents, rngs
-        left = [((0, self.horizon - len(row)), (0, 0)) for row in self.executed]
-        rows = [np.pad(row, more, "edge") for row, more in zip(self.executed, left, strict=True)]
-        return Plans(np.stack(rows), remaining)
-
-
-class KeptRun:
-    """Runs an arm as `ArmRun` does, but for episodes that are stored, and stores the others.
-
-    Two stored episodes are checked, others in every session: with ``replay`` by their first plans
-    and by taking what was executed again, else by running them again. Where an interrupted session
-    is resumed the first plans of more are made again, too. Where anything does not go as it did, to
-    the bits of each action, the arm is run as if nothing were stored. Of what is broken off, the
-    first episodes are kept, as many as have ended.
-
-    ``begin`` and ``repeat`` give a run of this arm from some starts; the latter in this process, of
-    any of the episodes. ``replay`` maps starts and what was executed from each to an arm.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        begin: Callable[..., ArmRun | SpreadRun],
-        starts: Starts,
-        *,
-        repeat: Callable[[Starts, Progress | None], ArmRun],
-        replay: Callable[[Starts, tuple[FloatArray, ...]], Arm] | None,
-        cache: ArmCache,
-        key: str,
-        level: float,
-        progress: Progress,
-        resumes: bool,
-    ) -> None:
-        self._name, self._cache, self._key, self._level = name, cache, key, level
-        self._progress, self._resumes = progress, resumes
-        self._repeat, self._replay = repeat, replay
-        self.notes: list[str] = []
-        self.is_refuted = False
-        self._stored_arm = None
-        if name not in _OF_THE_MODEL or resumes:
-            self._stored_arm = self._checked(starts)
-        else:
-            # Of a model that is worked on, only what belongs to the same run is of use.
-            cache.discard(key)
-        total = len(starts.episodes)
-        self._taken = 0 if self._stored_arm is None else min(self._stored_arm.episodes, total)
-        self._rest = starts.take(np.arange(self._taken, total))
-        self._run = begin(self._rest, self._tell)
-        self._written = 0 if self._stored_arm is None else self._stored_arm.episodes
-        self._next_file = time.monotonic() + SECONDS_BETWEEN_FILES
-        # Which one is run, of how many.
-        self._block = 0, 1
-
-    def advance(self, until: int) -> Arm:
-        """Run the episodes up to number ``until`` that are not stored, and return the arm so far.
-
-        Raises WorldModelError or TaskError as `ArmRun.advance` does.
-        """
-        if until > self._taken:
-            self._run_on(until - self._taken)
-        else:
-            self._progress(self._with_stored(Stage(until, until, "starts", 0, 0), until))
-        whole = self._whole
-        if whole is None:
-            raise ValueError(f"need at least 1 episode, got {until}")
-        return whole.as_run(until, level=self._level)
-
-    def keep(self) -> None:
-        """Store the episodes that have ended, unless they are stored already."""
-        whole = self._whole
-        if whole is None or whole.episodes == self._written:
-            return
-        note = self._cache.store(self._key, whole)
-        self._written = whole.episodes
-        if note and note not in self.notes:
-            self.notes.append(note)
-
-    def discard(self) -> None:
-        """Remove what is stored of this arm."""
-        self._cache.discard(self._key)
-
-    def __str__(self) -> str:
-        if not self._taken:
-            return f"{self._name}: run anew"
-        key = self._key[:_DIGITS]
-        return f"{self._name}: {self._taken} episodes stored (key {key}), two checked and equal"
-
-    @property
-    def resumed(self) -> str:
-        """What of an interrupted session is taken in place of being run; empty for nothing."""
-        if not self._resumes or not self._taken:
-            return ""
-        total = self._taken + len(self._rest.episodes)
-        return f"{self._name}: {self._taken} of {total} episodes"
-
-    @property
-    def _whole(self) -> Arm | None:
-        new = self._run.finished
-        if self._stored_arm is None or new is None:
-            return new or self._stored_arm
-        return self._stored_arm.followed_by(new)
-
-    def _run_on(self, until: int) -> None:
-        before = self._run.finished
-        done = 0 if before is None else before.episodes
-        # An executor has blocks of its own.
-        size = EPISODES_AT_ONCE if isinstance(self._run, ArmRun) else until
-        ends = (*range(done + size, until, size), until)
-        for number, end in enumerate(ends):
-            self._block = number, len(ends)
-            self._run.advance(end)
-            self.keep()
-
-    def _tell(self, stage: Stage) -> None:
-        """Pass progress on, which may break off; store what has ended now and then."""
-        now = time.monotonic()
-        if now >= self._next_file:
-            self._next_file = now + SECONDS_BETWEEN_FILES
-            self.keep()
-        number, count = self._block
-        done, total = number * stage.total + stage.done, count * stage.total
-        self._progress(self._with_stored(stage._replace(done=done, total=total), self._taken))
-
-    def _with_stored(self, stage: Stage, taken: int) -> Stage:
-        """Return what is told of the first episodes, which were stored, and others together."""
-        if self._stored_arm is None:
-            return stage
-        return stage._replace(
-            solved=(stage.solved or 0) + int(self._stored_arm.successes[:taken].sum()),
-            starts=stage.starts + taken,
-            note=f"{'from' if not stage.starts else f'{taken} from'} the cache, 2 checked",
-        )
-
-    def _checked(self, starts: Starts) -> Arm | None:
-        """Return what is stored of this arm, if it can still be repeated."""
-        stored, note = self._cache.load(self._key)
-        if note:
-            self.notes.append(note)
-        if stored is None:
-            return None
-        used = stored.as_run(min(stored.episodes, len(starts.episodes)), level=self._level)
-        difference = self._difference(stored, used, starts)
-        if difference is None:
-            return stored
-        self.is_refuted = True
-        self.notes.append(f"{difference}; it was discarded and run anew")
-        return None
-
-    def _difference(self, stored: Arm, used: Arm, starts: Starts) -> str | None:
-        """Say what goes otherwise now than in a stored arm, as far as it is used, if anything."""
-        if not stored.begins_at(starts.states):
-            return f"the stored {self._name} arm began at other starts"
-        rng = np.random.default_rng()
-        difference = None
-        if self._resumes:
-            difference = self._other_plans(used, starts, rng, episodes=_FIRST_PLANS, plans=1)
-        if self._replay is not None:
-            difference = difference or self._other_plans(
-                used, starts, rng, episodes=2, plans=_PLANS_OF_TWO
-            )
-        return difference or spot_check(used, rng=rng, run=partial(self._again, used, starts))
-
-    def _again(self, used: Arm, starts: Starts, rows: IntArray) -> Arm:
-        """Return some rows of a stored arm as they go now."""
-        if self._replay is None:
-            return self._repeat(starts.take(rows), None).advance(len(rows))
-        arm = self._replay(starts.take(rows), tuple(used.actions[row] for row in rows))
-        # Nothing was planned, of which a planner could be sure.
-        sure = None if used.confidences is None else used.confidences[rows]
-        return replace(arm, confidences=sure)
-
-    def _other_plans(
-        self, used: Arm, starts: Starts, rng: np.random.Generator, *, episodes: int, plans: int
-    ) -> str | None:
-        """Say which of some episodes goes otherwise in its first plans, if one does."""
-        count = min(episodes, used.episodes)
-        rows = np.sort(rng.choice(used.episodes, size=count, replace=False))
-        calls = iter(range(plans))
-
-        def stop(stage: Stage) -> None:
-            # Told at first, and after each round of plans.
-            del stage
-            if next(calls, None) is None:
-                raise _ReachedError
-
-        run = self._repeat(starts.take(rows), stop)
-        with suppress(_ReachedError):
-            run.advance(count)
-        for row, actions in zip(rows, run.actions, strict=True):
-            if not np.array_equal(actions, used.actions[row][: len(actions)]):
-                what = "first plan" if plans == 1 else f"first {plans} plans"
-                return (
-                    f"the stored {self._name} arm could not be repeated: the {what} of episode "
-                    f"{used.indices[row]} {'is another one' if plans == 1 else 'are others'} now"
-                )
-        return None

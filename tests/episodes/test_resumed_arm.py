@@ -10,7 +10,7 @@ from sliders import Remembering, Scoring, Slider, Slippery
 from track import Track
 
 from pytest_cpg.contracts import IncompleteError
-from pytest_cpg.episodes import arms
+from pytest_cpg.episodes import kept_run
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import ArmRuns, Execution
 from pytest_cpg.episodes.design import Design
@@ -106,7 +106,7 @@ def test_a_model_that_plans_otherwise_from_one_start_is_not_resumed(resumed):
 def test_what_has_ended_of_an_interrupted_arm_is_resumed_unless_its_model_is_wrong_further_on(
     resumed, monkeypatch, wrong
 ):
-    monkeypatch.setattr(arms, "EPISODES_AT_ONCE", 10)
+    monkeypatch.setattr(kept_run, "EPISODES_AT_ONCE", 10)
     expected, _ = resumed(resumes=False)
 
     seen = []

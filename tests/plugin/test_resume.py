@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from sessions import flat, tell_workers, untimed
 
-from pytest_cpg.episodes import arms
+from pytest_cpg.episodes import kept_run
 from pytest_cpg.machine import deadline
 
 SCHEMA = json.loads((files("pytest_cpg.report") / "report.schema.json").read_text("utf-8"))
@@ -57,11 +57,11 @@ def project(repository, monkeypatch):
     """The miniature, whose task says by its key that it has not changed."""
     # Put back afterwards: what follows sets it here as well as in other processes.
     for name, value in HURRY.items():
-        monkeypatch.setattr(arms, name, value)
+        monkeypatch.setattr(kept_run, name, value)
     name = '    name = "track"'
     repository.change("conftest.py", name, f'    cache_key = "1"\n{name}')
     # A run of a second is to be interrupted in its middle.
-    hurry = f"import pytest_cpg.episodes.arms as kept\n\nvars(kept).update({HURRY})"
+    hurry = f"import pytest_cpg.episodes.kept_run as kept\n\nvars(kept).update({HURRY})"
     repository.add("conftest.py", hurry)
     repository.write("limit", "200000")
 
