@@ -239,7 +239,8 @@ class AtMost(CriteriaKind[Measured]):
         cells |= {who: _text(number) for who, number in beside.items()}
         # A number of numpy's compares to a bool of numpy's, which repeats no tuple.
         is_above = bool(interval.estimate > limit)
-        most = 2 * min(max(interval.high, limit), sys.float_info.max / 2)
+        most = min(2 * min(max(interval.high, limit), sys.float_info.max / 2), self.most)
+        most = max(most, interval.high)
         table = Table.of(model, cells, interval, axis=(min(0.0, interval.low), most))
         return {
             "sentence": f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}, "

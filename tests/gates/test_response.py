@@ -122,6 +122,11 @@ def test_nothing_that_answers_and_nothing_to_see_are_errors():
         answered(TRUE, Blocks(look="picture"))
 
 
+def test_a_log_is_refused_with_the_reason():
+    with pytest.raises(ValueError, match=r"transitions: a log has one action from each state"):
+        answered(TRUE, "blocks:3", transitions="logged.npz")
+
+
 def test_what_answers_and_is_nowhere_near_is_an_error():
     task = Chemistry(objects=3)
     with pytest.raises(WorldModelError, match=r"of object 0 is off by 1e\+07 on average, where"):

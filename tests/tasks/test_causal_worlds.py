@@ -349,3 +349,22 @@ def test_a_world_is_an_environment_of_gymnasium_in_a_few_lines(name, best):
     assert after.shape == (5, world.observation_size)
     _, solved = solved_by(task, OracleDynamics(task), 20)
     assert solved > 0.5
+
+
+def test_a_world_from_outside_is_gated_by_its_name():
+    gymnasium = pytest.importorskip("gymnasium")
+    from world_environment import Environment
+
+    world = Blocks(k=2)
+    gymnasium.register("Pushing-v0", partial(Environment, world))
+
+    def model(observations, actions, physics=TRUE):
+        return physics(observations, world.actions.values[actions[:, 0].astype(int)])
+
+    ghost = partial(model, physics=WRONG["ghost"])
+    asked = {"kind": "cpg_counterfactual", "limit": 0.015, "cache": None, "progress": False}
+    try:
+        gates = [pytest_cpg.evaluate("gym:Pushing-v0", each, **asked) for each in (model, ghost)]
+    finally:
+        del gymnasium.registry["Pushing-v0"]
+    assert [gate.label for gate in gates] == ["WITHIN LIMIT", "ABOVE LIMIT"]

@@ -23,6 +23,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import Draws, Observed, Parts
+from pytest_cpg.gates.arguments import Argument
 from pytest_cpg.gates.at_most import AtMost, Measured, Reading
 from pytest_cpg.gates.card import Cell, Figure
 from pytest_cpg.gates.kind import Asked, Run
@@ -264,6 +265,13 @@ def _differs(truth: FloatArray, learned: FloatArray) -> BoolArray:
     return np.asarray(is_lost | ((truth < _NONE) & (learned >= _SOME)))
 
 
+def _no_logs(source: Any) -> Any:
+    raise ValueError(
+        f"a log has one action from each state, so that nobody sees what answers to which, got "
+        f"{source!r:.60}. Ask cpg_counterfactual of it, or give the task"
+    )
+
+
 def response() -> Response:
     """Return the kind `cpg_response`."""
     return Response(
@@ -273,7 +281,7 @@ def response() -> Response:
         questions=questions,
         error=answers,
         most=1.0,
-        own=(HORIZON,),
+        own=(HORIZON, Argument("transitions", _no_logs, help="cannot be given: see its page")),
         unit="of answers",
         advice="Train on transitions in which that cause varies while others stay, and see that no "
         "part of the network is cut off from its action.",
