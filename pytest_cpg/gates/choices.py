@@ -25,7 +25,7 @@ from pytest_cpg.contracts.world_model import TrainedPlanner
 from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.gates.kind import Components, TaskChoice
 from pytest_cpg.gates.presets import PRESET, preset_planner
-from pytest_cpg.tasks import named_task
+from pytest_cpg.tasks import may_tell_success, named_task
 from pytest_cpg.tasks.options import OPTIONS
 
 # What a marker writes for its planner.
@@ -110,6 +110,12 @@ def task_and_planner(
         return chosen, planner(chosen.name)
     chosen, searching = all_answers(task, partial(planner, name))
     return chosen, searching
+
+
+def has_goal(values: Mapping[str, Any]) -> bool:
+    """Say whether anything tells when an episode has succeeded: of environments, the marker."""
+    is_silent = isinstance(values["task"], str) and not may_tell_success(values["task"])
+    return not is_silent or values["goal"] is not None
 
 
 def _task_of(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> TaskChoice:

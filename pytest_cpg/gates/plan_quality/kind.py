@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from math import inf, sqrt
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import OF_EPISODES, REQUIRED, Argument, as_given, between, of_option
 from pytest_cpg.gates.card import Severity
-from pytest_cpg.gates.choices import task_and_planner
+from pytest_cpg.gates.choices import has_goal, task_and_planner
 from pytest_cpg.gates.criteria import Cost, CriteriaKind
 from pytest_cpg.gates.criterion import Blindness, Criterion, Standing
 from pytest_cpg.gates.drift import Drift, Label
@@ -37,7 +36,6 @@ from pytest_cpg.stats import Interval
 from pytest_cpg.stats.intervals import student_critical_value
 from pytest_cpg.stats.returns import mean_p_value, paired_mean_interval
 from pytest_cpg.stats.verdicts import FEWEST_EPISODES_TO_CALL_ALIKE
-from pytest_cpg.tasks import may_tell_success
 from pytest_cpg.world_models import AA_MODEL
 
 MOST_EXPLOITATION = 0.5
@@ -259,12 +257,6 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
             "+-: half of Student's interval of the exploitation; few episodes may have a wider one",
             *([] if is_known else ["? deviation assumed: nothing was accepted yet"]),
         )
-
-
-def has_goal(values: Mapping[str, Any]) -> bool:
-    """Say whether anything tells when an episode has succeeded: of environments, the marker."""
-    is_silent = isinstance(values["task"], str) and not may_tell_success(values["task"])
-    return not is_silent or values["goal"] is not None
 
 
 def _check_can_fail(asked: Asked, criteria: Criteria) -> None:
