@@ -30,6 +30,8 @@ class Stream(IntEnum):
     QUERIES = 9
     # Step: of a policy, the seed being the start that it acts from.
     POLICY = 10
+    # Seed of a start: which goal it has, or what leads there.
+    GOAL = 11
     # Episode. Far from those of gates, so that no seed lets a model train on the starts or the
     # noise that it is judged on.
     COLLECTION = 0x7472616E
@@ -56,3 +58,4 @@ class Purpose(IntEnum):
     NEIGHBOURS = 9
     RANDOM_PLANS = 10
     NOISE_OF_NEIGHBOURS = 11
+    DEAD_ENDS = 12

@@ -25,7 +25,8 @@ class Task(Protocol):
 
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
     `Strata`, `NoteOnStarts`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`, `ObservationKeys`,
-    `Observed`, `ActionRepeat`, `SuccessSource`, `Restored` and `CacheKey`.
+    `Observed`, `ActionRepeat`, `SuccessSource`, `Restored`, `EpisodeGoals`, `ListedGoals` and
+    `CacheKey`.
     """
 
     @property
@@ -201,6 +202,29 @@ class Draws(Protocol):
 
     def redrawn(self, states: FloatArray, seeds: IntArray) -> FloatArray:
         """Return states [B, S] as they are, but for the draws that come, by seeds [B]."""
+        ...
+
+
+class EpisodeGoals(Protocol):
+    """A task each of whose starts has a goal of its own, which is part of the state."""
+
+    def goal(self, states: FloatArray) -> FloatArray:
+        """Return the goals [..., G] of states [..., S], the first numbers first."""
+        ...
+
+
+def goals_of(task: object, states: FloatArray) -> tuple[tuple[float, ...], ...]:
+    """Return the goal of each state [N, S]; nothing where states have none."""
+    if not has(task, EpisodeGoals):
+        return ()
+    return tuple(tuple(map(float, row)) for row in task.goal(states))
+
+
+class ListedGoals(Protocol):
+    """A task with a list of goals for the episodes of a gate, in order."""
+
+    def at_episodes(self, states: FloatArray, episodes: IntArray) -> FloatArray:
+        """Return starts [N, S] with the goals of episodes [N]; TaskError if there are too few."""
         ...
 
 

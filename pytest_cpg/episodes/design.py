@@ -16,7 +16,13 @@ from pytest_cpg.contracts import BoolArray, FloatArray, IntArray, Planner, Task,
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Stream
-from pytest_cpg.contracts.task import LeastReturn, RewardThreshold, SuccessSource, score_states
+from pytest_cpg.contracts.task import (
+    LeastReturn,
+    ListedGoals,
+    RewardThreshold,
+    SuccessSource,
+    score_states,
+)
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.perturbations import Perturbation
 from pytest_cpg.tasks.options import check_least_return
@@ -172,6 +178,8 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
             states = starts_from(task, seeds)
         else:
             states[pending] = task.reset(seeds[pending])
+        if has(task, ListedGoals):
+            states[pending] = task.at_episodes(states[pending], pending)
         pending = pending[_is_solved(task, states[pending])]
         if not pending.size:
             return Starts(episodes=indices, states=states, seeds=seeds, skipped=skipped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import CpgError, FloatArray, IntArray, Plans, Task
+from pytest_cpg.contracts.task import goals_of
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, DesignRecord, Starts
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.probe import bound_arms, unchanged
+from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of, unchanged
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.machine.files import write_bytes
 from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
@@ -54,6 +55,8 @@ class EpisodeTrace:
     #: the model's own score or rewards where it has them; infinite where the truth diverges.
     predicted: FloatArray
     actual: FloatArray
+    #: [G]: What the episode is to reach, where starts have goals of their own.
+    goal: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def ending(self) -> str:
@@ -130,7 +133,7 @@ class Replay:
         write_bytes(path, file.getvalue(), what="the replay")
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        names = [field.name for field in fields(self.design) if field.name != "versions"]
+        names = [part.name for part in fields(self.design) if part.name != "versions"]
         arrays = {name: np.array(getattr(self.design, name)) for name in names}
         arrays.update(
             schema=np.array(SCHEMA),
@@ -140,9 +143,9 @@ class Replay:
         )
         for episode, traces in self.traces.items():
             for arm, trace in zip(traces._fields, traces, strict=True):
-                for field in fields(trace):
-                    name = f"episode_{episode:04d}/{arm}/{field.name}"
-                    arrays[name] = np.array(getattr(trace, field.name))
+                for part in fields(trace):
+                    name = f"episode_{episode:04d}/{arm}/{part.name}"
+                    arrays[name] = np.array(getattr(trace, part.name))
         return arrays
 
 
@@ -165,7 +168,11 @@ def replay(
     WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
     """
     with inference(oracle, learned):
-        starts, models = bound_arms(design, oracle=oracle, learned=learned)
+        starts = starts_of(design)
+        models = {
+            "oracle": bound_as_truth(oracle, design, starts),
+            "learned": bound_to_starts(learned, design, starts),
+        }
         rows = _rows(episodes, starts)
         with unchanged("the learned model", models["learned"], design, starts):
             arms = {
@@ -283,4 +290,5 @@ def _trace(
         promised=np.where(within, predicted, np.inf).argmin(axis=1) + 1,
         predicted=predicted,
         actual=actual,
+        goal=np.array(next(iter(goals_of(task, states[:1])), ())),
     )

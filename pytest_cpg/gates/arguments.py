@@ -8,7 +8,10 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pytest_cpg.tasks.goals import Goals
 
 REQUIRED: Final = object()
 """Default of an argument that a marker has to give."""
@@ -203,6 +206,13 @@ def goal(value: Any) -> dict[str, float]:
     return {"least_return" if is_return else "threshold": number}
 
 
+def goals(value: Any) -> Goals:
+    """Parse where the goals of episodes come from; see `pytest_cpg.tasks.goals.Goals`."""
+    from pytest_cpg.tasks.goals import Goals
+
+    return Goals.of(value)
+
+
 def digests(value: Any) -> str:
     """Parse digests of files, separated by commas, as they are printed."""
     from pytest_cpg.machine.files import digests_in
@@ -238,6 +248,7 @@ OF_EPISODES = (
     Argument("budget", whole(1), help="steps of an episode"),
     Argument("actions", one_of("levels", "box"), help="a few actions, or all between bounds"),
     Argument("goal", goal, help='the reward of a step that succeeds, or an episode: "return>=50"'),
+    Argument("goals", goals, help='places to reach: "goals.npz", or {"offset": 25, "within": 0.1}'),
 )
 """Arguments of every kind that runs episodes of a task."""
 

@@ -26,6 +26,7 @@ from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.gates.kind import Components, TaskChoice
 from pytest_cpg.gates.presets import PRESET, preset_planner
 from pytest_cpg.tasks import may_tell_success, named_task
+from pytest_cpg.tasks.goals import RANDOM, Goals, with_goals
 from pytest_cpg.tasks.options import OPTIONS
 
 # What a marker writes for its planner.
@@ -102,7 +103,7 @@ def task_and_planner(
     Raises ValueError or ComponentError, naming the value and what to type instead.
     """
     name = values["task"] if isinstance(values["task"], str) else ""
-    task = partial(_task_of, values, components.tasks)
+    task = partial(_task_of, values, components)
     planner = partial(_planner_of, values, contributed=components.planners)
     # Presets are those of tasks that are known.
     if values["planner"] == PRESET or not name:
@@ -112,22 +113,17 @@ def task_and_planner(
     return chosen, searching
 
 
-def has_goal(values: Mapping[str, Any]) -> bool:
-    """Say whether anything tells when an episode has succeeded: of environments, the marker."""
-    is_silent = isinstance(values["task"], str) and not may_tell_success(values["task"])
-    return not is_silent or values["goal"] is not None
-
-
-def _task_of(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> TaskChoice:
+def _task_of(values: Mapping[str, Any], components: Components) -> TaskChoice:
     """Return a task with what a marker says of it, checked as far as can be without building it."""
-    task, make = values["task"], None
+    task = values["task"]
+    make: TaskFactory
     if isinstance(task, str):
-        name, make = task, named_task(task, tasks)
+        name, make = task, named_task(task, components.tasks)
     elif isinstance(task, Task):
         name, make = task.name, partial(_changed, task)
     else:
         raise ValueError(f"task: need the name of a task or a Task, got {task!r}")
-    goal = values["goal"] or {}
+    goal, goals = values["goal"] or {}, values["goals"]
     options = {
         option_name: values[option_name]
         for option_name in OPTIONS
@@ -144,7 +140,31 @@ def _task_of(values: Mapping[str, Any], tasks: Mapping[str, TaskFactory]) -> Tas
         # Something that cannot be asked what it takes.
         except ValueError:
             continue
+    if goals is not None:
+        if goal:
+            raise ValueError("goal= and goals= both say what a success is. Leave one of them out.")
+        goals = _loaded(goals, components.planners)
+        make = with_goals(make, goals)
+        if goals.offset is not None and "budget" in signature(make).parameters:
+            # As in LeWM's evaluation: twice the steps that led there.
+            options.setdefault("budget", 2 * goals.offset)
     return TaskChoice(name=name, make=make, options=tuple(options.items()))
+
+
+def tells_success(values: Mapping[str, Any]) -> bool:
+    """Say whether anything tells when an episode has succeeded: of environments, the marker."""
+    is_silent = isinstance(values["task"], str) and not may_tell_success(values["task"])
+    return not is_silent or not (values["goal"] is None and values["goals"] is None)
+
+
+def _loaded(goals: Goals, planners: Mapping[str, PlannerFactory]) -> Goals:
+    """Return goals with what is in their file, and the planner that draws them, if one is named."""
+    try:
+        if isinstance(goals.by, str) and goals.by != RANDOM:
+            goals = replace(goals, by=lookup("planner", goals.by, planners)())
+        return goals.loaded()
+    except ValueError as error:
+        raise ValueError(f"goals: {error}") from None
 
 
 def _changed(task: Task, **options: Any) -> Task:

@@ -44,6 +44,21 @@ def number(value: float, metric: str = "success") -> str:
     return f"{round(value, 2) + 0.0:.2f}" if metric == "success" else f"{value + 0.0:.3g}"
 
 
+# Of a place, as many numbers as a line has room for.
+_MOST_NUMBERS = 6
+
+
+def place(numbers: Iterable[float]) -> str:
+    """Write a place, such as a goal, as far as there is room.
+
+    >>> place([0.51234, -1.0]), place(range(9))
+    ('(0.512, -1)', '(0, 1, 2, 3, 4, 5, ... 9 numbers)')
+    """
+    texts = [f"{value:.3g}" for value in numbers]
+    more = [f"... {len(texts)} numbers"] * (len(texts) > _MOST_NUMBERS)
+    return f"({', '.join([*texts[:_MOST_NUMBERS], *more])})"
+
+
 def ends(found: Interval, form: str = ".2f") -> str:
     """Return an interval as text."""
     return f"[{found.low:{form}}, {found.high:{form}}]"

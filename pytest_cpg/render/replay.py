@@ -6,7 +6,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.episodes.replay import EpisodeTrace, Replay
-from pytest_cpg.gates.notation import for_log
+from pytest_cpg.gates.notation import for_log, place
 from pytest_cpg.render.line import wrapped
 
 _MOST_PLANS = 3
@@ -111,12 +111,13 @@ def _plan_lines(replay: Replay, episode: int, width: int) -> list[str]:
     promised, at = int(learned.promised[number]), int(learned.at[number])
     scores = (learned.predicted[number], learned.actual[number])
     predicted, actual = (f"{score[promised - 1]:.3g}" for score in scores)
+    goal = f" Its goal is {place(oracle.goal)}." if oracle.goal.size else ""
     text = (
         f"episode {episode}, round {number + 1} at step {at} "
         f"({at * design.control_period:.4g} s): the plan promises {predicted} at its step "
         f"{promised} and comes to {actual}; {learned.lengths[number]} of {design.horizon} steps "
         f"executed. The episode ends at score {learned.scores[-1]:.3g}, with the oracle at "
-        f"{oracle.scores[-1]:.3g}."
+        f"{oracle.scores[-1]:.3g}.{goal}"
     )
     return [*wrapped(text, width, " "), *_score_rows(*scores, promised, width)]
 

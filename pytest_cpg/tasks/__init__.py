@@ -55,7 +55,8 @@ def _dmc(name: str) -> TaskFactory:
 def _gym(name: str) -> TaskFactory:
     """Return what makes a task of an environment of gymnasium's, by its id.
 
-    What follows a comma is how success is told, or an option of its resets: ``,task_id=1``.
+    What follows a comma is how success is told, what rates states, or an option of its resets:
+    ``,success=terminated,score=path,task_id=1``.
     """
     from pytest_cpg.tasks.gymnasium import gym_task
     from pytest_cpg.tasks.gymnasium.environments import spec_of
@@ -71,8 +72,8 @@ def _gym(name: str) -> TaskFactory:
                 f"task_id=1, got {pair!r}"
             )
         settings[key] = int(text) if text.lstrip("-").isdigit() else text
-    success = settings.pop("success", None)
-    make = partial(gym_task, identity, success=success, options=settings or None)
+    said = {key: settings.pop(key) for key in ("success", "score") if key in settings}
+    make = partial(gym_task, identity, options=settings or None, **said)
     return factory(make, *(option for option in OPTIONS if option != "actions"))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.gates.card import Cell, Effect, Figure, Trend
+from pytest_cpg.gates.notation import place
 from pytest_cpg.gates.planning_gap.cause import Cause, Profile
 from pytest_cpg.gates.planning_gap.result import GateResult, arm_name, gap_text, reached
 
@@ -55,12 +56,13 @@ def figures(result: GateResult) -> tuple[Figure, ...]:
     )
     seeds = dict(zip(result.learned.indices.tolist(), result.start_seeds, strict=False))
     solved_in = dict(zip(result.oracle.indices.tolist(), result.oracle.steps.tolist(), strict=True))
+    goals = _goals(result)
     lost = Figure(
         kind="list",
         title=f"Lost episodes: {len(result.lost_episodes)}",
         reading="Each with the seed of its start, and the steps in which the oracle solves it.",
         series={
-            str(episode): (f"{seeds[episode]}", f"{solved_in[episode]}")
+            str(episode): (f"{seeds[episode]}{goals.get(episode, '')}", f"{solved_in[episode]}")
             for episode in result.lost_episodes
             if episode in seeds
         },
@@ -78,21 +80,38 @@ def _solved_by(arm: Arm, budget: int) -> Iterator[tuple[float, float]]:
 
 def starts_by_ending(result: GateResult) -> dict[str, tuple[int, ...]]:
     """Return starts by how both arms ended; the oracle arm may have run more than these."""
+    episodes: dict[str, list[int]] = {name: [] for name in _PAIRS.values()}
     learned = result.learned
-    solved = result.oracle.successes[: learned.episodes]
-    ends = {name: (solved == by[0]) & (learned.successes == by[1]) for by, name in _PAIRS.items()}
-    return {name: tuple(learned.indices[ended].tolist()) for name, ended in ends.items()}
+    for episode, with_oracle, with_learned in zip(
+        learned.indices.tolist(),
+        result.oracle.successes[: learned.episodes].tolist(),
+        learned.successes.tolist(),
+        strict=True,
+    ):
+        episodes[_PAIRS[with_oracle, with_learned]].append(episode)
+    return {name: tuple(of_kind) for name, of_kind in episodes.items()}
+
+
+def _goals(result: GateResult) -> dict[int, str]:
+    """Return the goal of each episode in words, to follow the seed of its start."""
+    episodes = result.oracle.indices.tolist()
+    return {
+        episode: f", goal {place(goal)}"
+        for episode, goal in zip(episodes, result.start_goals, strict=False)
+    }
 
 
 def _cells(result: GateResult) -> Iterator[Cell]:
-    # The oracle arm may have run more episodes than there are pairs.
-    starts = zip(result.learned.indices.tolist(), result.start_seeds, strict=False)
-    for row, (episode, seed) in enumerate(starts):
+    goals = _goals(result)
+    for row, (episode, seed) in enumerate(
+        # The oracle arm may have run more episodes than there are pairs.
+        zip(result.learned.indices.tolist(), result.start_seeds, strict=False)
+    ):
         ends = ", ".join(
             f"{arm.name} {f'{arm.steps[row]} steps' if arm.successes[row] else 'not solved'}"
             for arm in (result.oracle, result.learned)
         )
-        yield Cell(episode, f"seed {seed}; {ends}", f"task.reset([{seed}])")
+        yield Cell(episode, f"seed {seed}{goals.get(episode, '')}; {ends}", f"task.reset([{seed}])")
 
 
 # Along the oracle's plans, in spreads of plans: a smaller error shows no cause.
@@ -159,6 +178,7 @@ def _distances(profile: Profile) -> Figure:
 
 
 def _promises(profile: Profile) -> Figure:
+    points = tuple(zip(profile.predicted, profile.actual, strict=True))
     both = (*profile.predicted, *profile.actual)
     return Figure(
         kind="scatter",
@@ -167,6 +187,6 @@ def _promises(profile: Profile) -> Figure:
         axes=("score that the model promises", "score under the true dynamics"),
         series={
             "limit": ((min(both), min(both)), (max(both), max(both))),
-            "learned": tuple(sorted(zip(profile.predicted, profile.actual, strict=True))),
+            "learned": tuple(sorted(points)),
         },
     )

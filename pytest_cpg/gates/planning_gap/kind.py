@@ -25,7 +25,7 @@ from pytest_cpg.gates.arguments import (
     one_of,
 )
 from pytest_cpg.gates.card import Card, Ruling, Severity
-from pytest_cpg.gates.choices import as_trained, has_goal, task_and_planner
+from pytest_cpg.gates.choices import as_trained, task_and_planner, tells_success
 from pytest_cpg.gates.kind import (
     Alarm,
     Asked,
@@ -39,7 +39,6 @@ from pytest_cpg.gates.kind import (
 )
 from pytest_cpg.gates.options import OF_PLANNING_GAP
 from pytest_cpg.gates.plan_quality.measure import exploitation_of
-from pytest_cpg.gates.planning_gap import stopping
 from pytest_cpg.gates.planning_gap.benchmark import Benchmark
 from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
@@ -48,6 +47,13 @@ from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.records import BaselineGate, Loss, compare, unprovable
 from pytest_cpg.gates.planning_gap.result import GateResult, without_effect
 from pytest_cpg.gates.planning_gap.ruling import recipe_findings, ruling_of
+from pytest_cpg.gates.planning_gap.stopping import (
+    Criteria,
+    StopMode,
+    gap_p_value_of,
+    interval_of,
+    sizes_of,
+)
 from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.paired import METHODS
@@ -65,7 +71,7 @@ class Spec:
 
     task: TaskChoice
     design: Callable[[Task], Design]
-    criteria: stopping.Criteria
+    criteria: Criteria
     diagnosed: str
 
     def planned(self, task: Task, model: Any) -> Design:
@@ -92,11 +98,11 @@ def spec_of(asked: Asked) -> Spec:
     if metric == "return":
         _check_returns(asked)
     # Nothing tells when an episode of such an environment has succeeded.
-    elif not has_goal(values):
+    elif task.name == values["task"] and not tells_success(values):
         raise ValueError(
             f'task {values["task"]!r} has no goal of its own. Write metric="return", goal=1 with '
-            f'the reward of a step that succeeds, or goal="return>=50" with the return of such an '
-            f"episode."
+            f'the reward of a step that succeeds, goal="return>=50" with the return of such an '
+            f'episode, or places to reach: goals={{"offset": 25, "within": 0.1}}.'
         )
     margin = values["margin"]
     try:
@@ -104,18 +110,18 @@ def spec_of(asked: Asked) -> Spec:
             margin = between(0, 1 if metric == "success" else float("inf"))(margin)
     except ArgumentTypeError as error:
         raise ValueError(f"margin: {error}") from None
-    interval = stopping.interval_of(
+    interval = interval_of(
         "auto" if metric == "return" else values["interval"],
         asked.family_size,
         has_margin=margin is not None and metric == "success",
     )
-    stop: stopping.StopMode = "fixed" if metric == "return" else values["stop"]
-    episodes = stopping.sizes_of(
+    stop: StopMode = "fixed" if metric == "return" else values["stop"]
+    episodes = sizes_of(
         asked, stop=stop, metric=metric, level=asked.shared(values["confidence"]), interval=interval
     )
     if asked.is_smoke:
         stop, episodes = "fixed", _SMOKE_EPISODES
-    criteria = stopping.Criteria(
+    criteria = Criteria(
         tolerance=values["tolerance"],
         min_oracle=values["min_oracle"],
         interval=interval,
@@ -273,7 +279,7 @@ class PlanningGap:
         """Return what a result brings to the family of all gates."""
         is_within = result.margin is not None and result.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
         return Alarm(
-            p_value=lambda: stopping.gap_p_value_of(result),
+            p_value=lambda: gap_p_value_of(result),
             rate=(1 - result.level) / 2,
             is_settled=is_within or result.verdict is Verdict.MODEL_BOTTLENECK,
         )

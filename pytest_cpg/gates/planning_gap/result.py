@@ -32,6 +32,18 @@ class Look(NamedTuple):
     boundary: float
 
 
+class DeadEnds(NamedTuple):
+    """In how many of the failed starts that were looked at the oracle met a dead end."""
+
+    met: int
+    tried: int
+
+    @property
+    def are_usual(self) -> bool:
+        """Whether most of them are."""
+        return 2 * self.met > self.tried
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GateResult:
     """What one gate measured, and its verdict."""
@@ -102,6 +114,10 @@ class GateResult:
     #: score in truth, in [-1, 1], as `cpg_plan_quality` has it; None where that was not asked.
     diagnosis: Diagnosis | None = None
     exploitation: Interval | None = None
+    #: Failed starts of the oracle arm that end in a minimum of the score, of those looked at.
+    dead_ends: DeadEnds | None = None
+    #: The goal of each start, where starts have goals of their own.
+    start_goals: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         pairs_of(self.oracle, self.learned)

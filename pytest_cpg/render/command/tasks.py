@@ -16,7 +16,7 @@ from pytest_cpg.contracts.task import (
     RewardThreshold,
     StateScore,
 )
-from pytest_cpg.gates.presets import PRESET, PRESETS
+from pytest_cpg.gates.presets import ENVIRONMENTS, PRESET, preset_name, preset_of
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.render.command import width
 from pytest_cpg.render.command.project import declare_plugins, from_hook
@@ -32,6 +32,10 @@ _BY_REWARD = (
     "minus the reward, which observations do not tell: the model needs a rollout with a score or "
     "reward beside it, or the task a score"
 )
+_BY_WORD = {
+    "path": "the length of the shortest path to the goal, on the map that the environment shows",
+    "carry": "the distances of the cubes to their goals, and of the effector to a cube",
+}
 _CONFTEST = "conftest.py"
 # More actions than these are counted.
 _MOST_ACTIONS = 9
@@ -49,12 +53,16 @@ def tasks(arguments: argparse.Namespace) -> tuple[list[str], int]:
     if arguments.name is None:
         rows = [("task", "preset planner", "solves of 100 starts")]
         for name in tasks:
-            preset = PRESETS.get(name)
+            preset = preset_of(name)
             rows.append((name, preset.planner, str(preset.solved)) if preset else (name, "-", "-"))
+        rows += [
+            (f"gym:{name}", preset.planner, f"{preset.solved} of {preset.starts}")
+            for name, preset in ENVIRONMENTS.items()
+        ]
         return [*listed(rows), "", *wrapped(_OTHERS, width())], 0
-    preset = PRESETS.get(arguments.name)
+    preset = preset_of(arguments.name)
     try:
-        make = named_task(arguments.name, tasks)
+        make = named_task(preset_name(arguments.name), tasks)
     except ComponentError as error:
         if arguments.plugins or not Path(_CONFTEST).is_file():
             raise
@@ -78,11 +86,14 @@ def _described(name: str, task: Task) -> Iterator[str]:
         yield from _fact("solved", "at goal=; without, returns are compared")
     if has(task, Restored):
         yield from _fact("restored", f"by {task.restored_by}")
-    if getattr(task, "has_goal", False):
+    if ",score=" in task.name:
+        word = task.name.partition(",score=")[2].partition(",")[0].partition(" ")[0]
+        yield from _fact("score", _BY_WORD[word])
+    elif getattr(task, "has_goal", False):
         yield from _fact("score", "distance to the goal, which is part of the observation")
     elif name.startswith(tuple(PREFIXES)) and has(task, StateScore):
         yield from _fact("score", _BY_REWARD)
-    preset = PRESETS.get(name)
+    preset = preset_of(name)
     if preset is None:
         yield from _fact("preset", "none; write a planner with settings of your own")
         # In these worlds one step ahead is enough, and each of few actions can be tried.
@@ -92,7 +103,9 @@ def _described(name: str, task: Task) -> Iterator[str]:
     planned = PLANNERS[preset.planner](**preset.settings)
     options = "".join(f", {key}={value!r}" for key, value in preset.options.items())
     yield from _fact("preset", f"{planned!r}{options}")
-    yield from _fact("", f"solves {preset.solved} of 100 starts with the true dynamics")
+    solves = f"solves {preset.solved} of {preset.starts} starts with the true dynamics"
+    behind = preset_name(name).removeprefix(name)
+    yield from _fact("", solves + f", with {behind} behind the name" * bool(behind))
     yield from _fact("marker", f'@pytest.mark.cpg(task="{name}", planner="{PRESET}")')
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts.lookup import unknown_name
 from pytest_cpg.tasks.options import BUDGET, TaskOptions, check_score, rated
 
 __all__ = ["gym_task"]
@@ -90,6 +91,12 @@ class GymnasiumTask:
     def has_goal(self) -> bool:
         """Whether observations hold a goal that states are rated by their distance to."""
         return self.score_of is None and self._goal_and_reached is not None
+
+    @property
+    def goal(self) -> Callable[[FloatArray], FloatArray] | None:
+        """Returns the goals [..., G] of states [..., S], where they have any."""
+        pair = self._goal_and_reached
+        return None if pair is None else lambda states: self.observe(states)[..., pair[0]]
 
     @property
     def restored_by(self) -> str:
@@ -183,7 +190,7 @@ def gym_task(
     action_repeat: int = 1,
     threshold: float | None = None,
     least_return: float | None = None,
-    score: Callable[[FloatArray], FloatArray] | None = None,
+    score: str | Callable[[FloatArray], FloatArray] | None = None,
     success: str | Callable[[FloatArray], BoolArray] | None = None,
     options: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None,
 ) -> GymnasiumTask:
@@ -205,11 +212,16 @@ def gym_task(
     success : str or callable, optional
         What a success is: ``"terminated"``, a key of info, or a function of observations [..., O].
         By default what ``info["is_success"]`` or ``info["success"]`` says, if there is one.
+    score : str or callable, optional
+        How near to its goal a state is, lower is nearer: ``"path"``, the length of the shortest
+        path on the map that the environment shows, ``"carry"``, for a cube of OGBench's, or a
+        function of observations [..., O].
     options : mapping or callable, optional
         What every start is reset with, ``{"task_id": 1}``, or a function of its seed.
 
     All others are options of `GymnasiumTask`.
     """
+    from pytest_cpg.tasks.gymnasium.scores import SCORES
     from pytest_cpg.tasks.gymnasium.world import world_of
 
     if not (success is None or isinstance(success, str) or callable(success)):
@@ -222,9 +234,13 @@ def gym_task(
             f'options: need what reset(options=) takes, such as {{"task_id": 1}}, or a function '
             f"of the seed, got {options!r}"
         )
+    word = score if isinstance(score, str) else None
+    if word is not None and word not in SCORES:
+        raise unknown_name("score", "", word, SCORES)
     key = success if isinstance(success, str) else None
     world = world_of(make, options, key)
-    settings = {"success": key} | (dict(options) if isinstance(options, Mapping) else {})
+    of_resets = dict(options) if isinstance(options, Mapping) else {}
+    settings = {"success": key, "score": word} | of_resets
     settled = "".join(f",{name}={value}" for name, value in settings.items() if value is not None)
     limit = None if world.spec is None else world.spec.max_episode_steps
     return GymnasiumTask(
@@ -236,7 +252,7 @@ def gym_task(
         action_repeat=action_repeat,
         threshold=threshold,
         least_return=least_return,
-        score_of=score,
+        score_of=score if word is None else world.score_by(word),  # type: ignore[arg-type]
         success_of=success if callable(success) else None,
         versions=world.versions,
     )

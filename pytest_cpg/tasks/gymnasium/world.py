@@ -31,6 +31,7 @@ from pytest_cpg.tasks.gymnasium.restorers import (
     Restorer,
     StateRestorer,
 )
+from pytest_cpg.tasks.gymnasium.scores import SCORES, Score
 
 # Seed, and how many steps there were.
 _HEAD = 2
@@ -74,6 +75,10 @@ class World:
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what makes the environment."""
         return (world_of, self._made_by)
+
+    def score_by(self, word: str) -> Score:
+        """Return the score of a word, one of `SCORES`, for what the environment observes."""
+        return SCORES[word](self._player.environment, self.observation_keys, self.title)
 
     def begin(self, seed: int, steps: int) -> FloatArray:
         """Return the state [S] at the start of a seed's episode, with room for so many steps."""

@@ -66,11 +66,14 @@ class Preset:
     settings: Mapping[str, Any] = field(default_factory=dict)
     # What a marker would say of the task: ``budget``, ``action_repeat``, ``actions``.
     options: Mapping[str, Any] = field(default_factory=dict)
-    # How many of 100 random starts, of seed 0, the oracle arm solved.
+    # What a name of an environment would say behind a comma: ``score``, ``success``.
+    named: Mapping[str, str] = field(default_factory=dict)
+    # How many of random starts, of seed 0, the oracle arm solved, and of how many.
     solved: int
+    starts: int = 100
 
     def __post_init__(self) -> None:
-        for name in ("settings", "options"):
+        for name in ("settings", "options", "named"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
 
