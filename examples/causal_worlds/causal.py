@@ -1,6 +1,7 @@
 """Train models of causal worlds, measure them and write results/: python causal.py
 
-What has been trained and measured is not done again, so that it goes on where it was stopped.
+What has been trained and measured is not done again, so that it goes on where it was stopped:
+remove results/found.json to measure all of it on another machine.
 """
 
 import argparse
@@ -13,47 +14,67 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
+import train
 from baselines import baselines
 from measure import HORIZONS, QUERIES, confused, planning, retrieval
 from tables import write
-from train import Recipe, load, task_of, train
+from train import Recipe, load, task_of
 
 RESULTS = Path(__file__).parent / "results"
 FOUND = RESULTS / "found.json"
 HALF = 1
-WHOLE = {"ae": 4, "vae": 4, "gnn": 4, "modular": 6}
-KINDS = "ae", "gnn", "modular"
+# With a GPU, so many times as long.
+TIMES = 1 if train.DEVICE.type == "cpu" else 10
+WHOLE = {"ae": 4, "gnn": 4, "modular": 6}
+# Of each stage of NLL.
+STAGE = {"ae": 10, "vae": 6, "gnn": 4, "modular": 6}
+KINDS = "modular", "ae", "gnn"
+SETTINGS = "fixed-unobserved", "unobserved"
 
 
-def whole(world, kind, **more):
-    return Recipe(world, kind, epochs=WHOLE[kind], **more)
+def recipe(world, kind, epochs=None, **more):
+    return Recipe(world, kind, epochs=TIMES * (epochs or WHOLE[kind]), **more)
 
 
 # In the order in which they are run: first what answers most.
 RECIPES = [
-    *(Recipe("blocks:3", kind, epochs=HALF) for kind in ("modular", "ae")),
-    *(whole("blocks:3", kind) for kind in KINDS[::-1]),
-    Recipe("blocks:3", "gnn", epochs=HALF),
-    *(Recipe(f"chemistry:collider5{places}", "ae", epochs=2) for places in ("", "-dynamic")),
-    *(whole("blocks:3", kind, seed=seed) for seed in (1, 2) for kind in KINDS),
     *(
-        Recipe(f"chemistry:{graph}5", "modular", epochs=2)
-        for graph in ("collider", "chain", "full")
+        recipe("blocks:3", kind, epochs, seed=seed)
+        for seed in (0, 1, 2)
+        for kind in KINDS
+        for epochs in (WHOLE[kind], HALF)
     ),
-    *(whole("blocks:3", kind, loss="nll") for kind in ("ae", "vae")),
-    *(whole("blocks:5", kind) for kind in KINDS),
-    *(whole("blocks:3-fixed-unobserved", kind) for kind in ("ae", "modular")),
+    # Longer, it is worse at what actions do.
+    recipe("blocks:3", "ae", 10),
+    *(recipe("blocks:3", kind, epochs, loss="nll") for kind, epochs in STAGE.items()),
+    *(recipe(f"blocks:3-{setting}", kind) for setting in SETTINGS for kind in KINDS),
+    *(
+        recipe(f"chemistry:{graph}", kind, 2)
+        for graph in ("collider5", "collider5-dynamic", "chain5", "full5")
+        for kind in ("modular", "ae")
+    ),
+    # By how surely causes decide.
+    *(recipe(f"chemistry:chain5,gain={gain}", "modular", 2) for gain in (1, 8)),
+    *(recipe("blocks:5", kind) for kind in KINDS),
+    *(recipe(f"blocks:5-{setting}", "modular") for setting in SETTINGS),
 ]
 
 
-def measured(recipe, row, path):
-    """Return a checkpoint's row: what it predicts, and what is solved with it."""
-    model = load(path, recipe.arguments)
-    ranks = retrieval(recipe.world, model)
-    strata = ("all", "contact", "push") if recipe.world.startswith("blocks:") else ("all",)
+def worlds(trained):
+    """Return where a model is measured: in its own world, some also with shades drawn anew."""
+    shown = [recipe(world, kind) for world in ("blocks:3", "blocks:5") for kind in KINDS]
+    return [trained.world, *[f"{trained.world}-zero-shot"] * (trained in shown)]
+
+
+def measured(trained, row, path, world):
+    """Return a checkpoint's row: what it predicts in a world, and what is solved with it."""
+    begun = time.process_time()
+    model = load(path, trained.arguments)
+    ranks = retrieval(world, model)
+    strata = ("all", "contact", "push") if world.startswith("blocks:") else ("all",)
     shares = {}
     for stratum in strata:
-        interval = confused(task_of(recipe.world), model, stratum).result.found
+        interval = confused(task_of(world), model, stratum).result.found
         shares[stratum] = [interval.estimate, interval.low, interval.high]
     solved = []
     for k in HORIZONS:
@@ -61,14 +82,18 @@ def measured(recipe, row, path):
             model.rates = rates
             # As published by rewards alone; one step is the same, unseen or not.
             for is_open in (False, True) if rates == "reward" and k > 1 else (False,):
-                gate = planning(task_of(recipe.world, k=k), model, is_open=is_open)
+                gate = planning(task_of(world, k=k), model, is_open=is_open)
                 arms = (gate.oracle, gate.rescored, gate.learned, gate.chance)
                 counts = [None if arm is None else arm.success_count for arm in arms]
                 cell = {"k": k, "rates": rates, "open": is_open, "solved": counts}
                 solved.append({**cell, "episodes": gate.learned.episodes, "says": gate.label})
     return {
-        **asdict(recipe),
+        **asdict(trained),
+        "world": world,
         "loss": row,
+        "is_half": trained.epochs == HALF * TIMES,
+        "trained": train.seconds(path) if world == trained.world else 0,
+        "measured": round(time.process_time() - begun),
         "hits": {f"{who} {k}": int((seen == 1).sum()) for (k, who), seen in ranks.items()},
         "mrr": {f"{who} {k}": float((1 / seen).mean()) for (k, who), seen in ranks.items()},
         "queries": QUERIES,
@@ -79,11 +104,24 @@ def measured(recipe, row, path):
 
 def save(found):
     """Write what was found, and its tables."""
-    found["machine"] = f"{platform.machine()}, {os.cpu_count()} cores, one thread"
+    found["machine"] = f"{platform.machine()}, {os.cpu_count()} cores, one thread, {train.DEVICE}"
     found["date"] = f"{datetime.now(UTC):%Y-%m-%d}"
     RESULTS.mkdir(exist_ok=True)
     FOUND.write_text(json.dumps(found, indent=1) + "\n")
     write(found, RESULTS)
+
+
+def run(trained, found):
+    """Train the models of a recipe and measure them, as far as that is not done."""
+    rows = found.setdefault("rows", {})
+    for row, path in trained.paths.items():
+        for world in worlds(trained):
+            key = path.stem if world == trained.world else f"{path.stem} in {world}"
+            if key not in rows:
+                train.train(trained)
+                rows[key] = measured(trained, row, path, world)
+                print(f"{key}, measured in {rows[key]['measured']} s of CPU", flush=True)
+                save(found)
 
 
 def main():
@@ -91,16 +129,11 @@ def main():
     torch.set_num_threads(1)
     found = json.loads(FOUND.read_text()) if FOUND.exists() else {}
     if "baselines" not in found:
-        found["baselines"] = baselines()
+        found["baselines"] = {**baselines(), "measured": round(time.process_time())}
         save(found)
-    rows = found.setdefault("rows", {})
-    for recipe in RECIPES:
-        for row, path in train(recipe).items():
-            if path.stem not in rows:
-                begun = time.process_time()
-                rows[path.stem] = measured(recipe, row, path)
-                print(f"{path.stem}, measured in {time.process_time() - begun:.0f} s of CPU")
-                save(found)
+    for each in RECIPES:
+        run(each, found)
+    write(found, RESULTS)
 
 
 if __name__ == "__main__":

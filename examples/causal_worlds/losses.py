@@ -17,7 +17,7 @@ def energy(model, latents, others):
 
 def contrastive(model, before, actions, after):
     """Draw predictions to true successors, and push states of other rows apart."""
-    now, reached = model.spread(before)[0], model.spread(after)[0]
+    now, reached = model.spread(torch.cat([before, after]))[0].chunk(2)
     other = now[torch.randperm(len(now))]
     apart = functional.relu(MARGIN - energy(model, now, other))
     return (energy(model, model.next(now, actions), reached) + apart).mean()
@@ -52,7 +52,7 @@ def reconstruction(model, before, actions, after):
 def transition(model, before, actions, after):
     """The second: latents of the next step, of an encoder that stays as it is."""
     with torch.no_grad():
-        now, reached = model.spread(before)[0], model.spread(after)[0]
+        now, reached = model.spread(torch.cat([before, after]))[0].chunk(2)
     return (model.next(now, actions) - reached).square().sum(dim=(1, 2)).mean()
 
 

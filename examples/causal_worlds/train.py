@@ -7,20 +7,23 @@ shows its progress, keeps the weights that are best on validation, and goes on w
 import argparse
 import hashlib
 import sys
+import time
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import torch
 from losses import STAGES, rewards
 from networks import KINDS, Model
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from pytest_cpg.tasks import TASKS, named_task
 
 HERE = Path(__file__).parent
 MODELS = HERE / "models"
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 # As published: episodes of training and validation, of so many random steps.
 EPISODES, CHECKED, STEPS = 1000, 100, 100
 BATCH = 128
@@ -76,7 +79,7 @@ class Recipe:
         return made
 
 
-@cache
+@lru_cache(maxsize=2)
 def transitions(world, episodes, *seed):
     """Return observations, actions, observations and rewards of random steps, [T, ...] each.
 
@@ -98,12 +101,17 @@ def transitions(world, episodes, *seed):
 
 
 def fit(model, loss, data, checked, *, epochs, title, at):
-    """Fit a model by a loss of rows, and leave it with its best weights; goes on from a file."""
+    """Fit a model by a loss of rows, and leave it with its best weights; goes on from a file.
+
+    Returns the seconds of CPU that it took.
+    """
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
-    epoch, best, kept = 0, float("inf"), model.state_dict()
+    epoch, best, kept, begun = 0, float("inf"), model.state_dict(), time.process_time()
+    data, checked = ([part.to(DEVICE) for part in rows] for rows in (data, checked))
     if at.exists():
         saved = torch.load(at, weights_only=True)
         epoch, best, kept = saved["epoch"], saved["best"], saved["kept"]
+        begun -= saved["seconds"]
         model.load_state_dict(saved["model"])
         optimiser.load_state_dict(saved["optimiser"])
     while epoch < epochs:
@@ -125,18 +133,21 @@ def fit(model, loss, data, checked, *, epochs, title, at):
             best = error
             kept = {name: weights.clone() for name, weights in model.state_dict().items()}
         state = {"epoch": epoch, "best": best, "kept": kept, "model": model.state_dict()}
+        state["seconds"] = time.process_time() - begun
         at.parent.mkdir(exist_ok=True)
         torch.save({**state, "optimiser": optimiser.state_dict()}, at)
         print(f"{title}: epoch {epoch} of {epochs}, validation {error:.4g}", file=sys.stderr)
     model.load_state_dict(kept)
+    return time.process_time() - begun
 
 
 def train(recipe):
     """Return the files of a recipe by the row of the tables, trained where they are not there."""
     if all(path.exists() for path in recipe.paths.values()):
         return recipe.paths
+    begun = time.process_time()
     torch.manual_seed(recipe.seed)
-    model = Model(**recipe.arguments)
+    model = Model(**recipe.arguments).to(DEVICE)
     data, checked = (
         transitions(recipe.world, episodes, recipe.seed, part)
         for part, episodes in enumerate((EPISODES, CHECKED))
@@ -146,21 +157,23 @@ def train(recipe):
         [model.seen(before)[0], actions, model.seen(after)[0]]
         for before, actions, after, _ in (data, checked)
     ]
+    seconds = time.process_time() - begun
     for row, losses in STAGES[recipe.loss].items():
         path = recipe.path(row)
         parts = [path.with_suffix(f".{number}.pt") for number in range(len(losses) + 1)]
         for loss, at in zip(losses, parts, strict=False):
             title = f"{path.stem}, {loss.__name__}"
-            fit(model, loss, *seen, epochs=recipe.epochs, title=title, at=at)
+            seconds += fit(model, loss, *seen, epochs=recipe.epochs, title=title, at=at)
         encoded = []
         with torch.no_grad():
             for _, _, after, reward in (data, checked):
                 rows = torch.linspace(0, len(after) - 1, min(len(after), REWARD_ROWS)).long()
-                encoded.append([model.encode(after[rows]), reward[rows]])
+                encoded.append([model.encode(after[rows].to(DEVICE)), reward[rows]])
         title = f"{path.stem}, reward"
-        fit(model, rewards, *encoded, epochs=REWARD_EPOCHS, title=title, at=parts[-1])
-        save_file(model.state_dict(), path)
+        seconds += fit(model, rewards, *encoded, epochs=REWARD_EPOCHS, title=title, at=parts[-1])
+        save_file(model.state_dict(), path, {"seconds": f"{seconds:.0f}"})
         write_side_file(path, recipe.arguments)
+        seconds = 0.0
         for at in parts:
             at.unlink(missing_ok=True)
     return recipe.paths
@@ -176,6 +189,12 @@ def write_side_file(path, arguments):
     path.with_suffix(".toml").write_text(
         f'# Weights {digest}\nclass = "networks:Model"\narguments = {{ {values} }}\n'
     )
+
+
+def seconds(path):
+    """Return how many seconds of CPU the weights in a file took, without rows before them."""
+    with safe_open(path, "pt") as file:
+        return int(file.metadata()["seconds"])
 
 
 def load(path, arguments, rates="distance"):
