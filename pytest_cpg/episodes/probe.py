@@ -63,6 +63,17 @@ def bound_as_truth(model: Any, design: Design, starts: Starts) -> BoundModel:
     return replace(bound_to_starts(model, design, starts), planner=None)
 
 
+def bound_arms(
+    design: Design, *, oracle: Any, learned: Any
+) -> tuple[Starts, dict[str, BoundModel]]:
+    """Return the starts of a design, and its models by their arms' names as they are used there."""
+    starts = starts_of(design)
+    return starts, {
+        "oracle": bound_as_truth(oracle, design, starts),
+        "learned": bound_to_starts(learned, design, starts),
+    }
+
+
 def probe_of(task: Task, starts: Starts, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return states [P, S] a few random steps from the starts, and an action [P, A] for each."""
     rngs = [Stream.PROBE.of(seed, row) for row in range(_PROBES)]

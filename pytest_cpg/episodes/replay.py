@@ -18,7 +18,7 @@ from pytest_cpg.contracts.task import goals_of
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, DesignRecord, Starts
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of, unchanged
+from pytest_cpg.episodes.probe import bound_arms, unchanged
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.machine.files import write_bytes
 from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
@@ -168,11 +168,7 @@ def replay(
     WorldModelError when a model breaks its contract; what a model raises itself goes on unchanged.
     """
     with inference(oracle, learned):
-        starts = starts_of(design)
-        models = {
-            "oracle": bound_as_truth(oracle, design, starts),
-            "learned": bound_to_starts(learned, design, starts),
-        }
+        starts, models = bound_arms(design, oracle=oracle, learned=learned)
         rows = _rows(episodes, starts)
         with unchanged("the learned model", models["learned"], design, starts):
             arms = {

@@ -187,8 +187,13 @@ class AtMost(CriteriaKind[Measured]):
         limit, blind = spec.values["limit"], ""
         run.progress(self.number, 0, 1)
         level = spec.shared(spec.values["confidence"])
-        answer = (self.sample or self.reading)(spec, model, run)
-        reading = answer if isinstance(answer, Reading) else Reading(*self._checked(answer))
+        match answer := (self.sample or self.reading)(spec, model, run):
+            case Reading():
+                reading = answer
+            case (sampled, str(size)):
+                reading = Reading(sampled, size)
+            case _:
+                raise KindError(f"{self._fault(answer)}, and has {_WANTED}")
         interval, p_value = self._read(reading, limit, level)
         ignorant, size = reading.ignorant, reading.size
         numbers = {who: number.estimate for who, number in ignorant.items()}
@@ -323,12 +328,6 @@ class AtMost(CriteriaKind[Measured]):
         rows = rng.integers(len(sums), size=(_RESAMPLES, len(sums)))
         resamples = sums[rows].sum(axis=1) / sizes[rows].sum(axis=1)
         return Percentile(estimate=estimate, resamples=resamples)
-
-    def _checked(self, answer: Any) -> tuple[Sampled, str]:
-        match answer:
-            case (sampled, str(size)):
-                return sampled, size
-        raise KindError(f"{self._fault(answer)}, and has {_WANTED}")
 
     def _fault(self, answer: Any) -> str:
         return f"the kind of gate {self.marker!r}: sample() returned {answer!r:.80}"

@@ -211,7 +211,7 @@ def test_decisions_that_are_asked_about_in_parts_name_the_same_cause(monkeypatch
         return diagnose(design, oracle=oracle, learned=fault.learned, result=result)
 
     whole = diagnosed()
-    monkeypatch.setattr("pytest_cpg.gates.planning_gap.diagnosis.plan_scores._MOST_NUMBERS", 30_000)
+    monkeypatch.setattr("pytest_cpg.episodes.decisions._MOST_NUMBERS", 30_000)
     parts = diagnosed()
     assert (parts.cause, parts.decisions) == (whole.cause, whole.decisions)
     assert parts.measures == whole.measures

@@ -7,7 +7,7 @@ from fakes import first, result_of
 from pytest_cpg import GateResult, Verdict
 from pytest_cpg.episodes.perturbations import DropActions
 from pytest_cpg.gates.planning_gap.card import card_of
-from pytest_cpg.gates.planning_gap.ruling import failure_reason
+from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.planners import GradientMPC
 
 
@@ -44,7 +44,7 @@ def test_a_weak_oracle_is_a_planner_bottleneck_when_min_oracle_says_so():
     assert result_of(*outcomes).verdict is Verdict.MODEL_BOTTLENECK
     too_weak = result_of(*outcomes, min_oracle=0.64)
     assert too_weak.verdict is Verdict.PLANNER_BOTTLENECK
-    assert failure_reason(too_weak, Verdict.MODEL_BOTTLENECK) == (
+    assert ruling_of(too_weak, Verdict.MODEL_BOTTLENECK).reason == (
         "the oracle solves 8/20, a rate of at most 0.639, and min_oracle asks for 0.64"
     )
     assert result_of(*outcomes, min_oracle=0.63).verdict is Verdict.MODEL_BOTTLENECK
@@ -61,7 +61,7 @@ def test_a_test_fails_exactly_when_the_verdict_is_worse_than_it_accepts(max_verd
         (first(10, 20), first(9, 20)),
     ):
         result = result_of(*outcomes)
-        fails = failure_reason(result, max_verdict) is not None
+        fails = ruling_of(result, max_verdict).reason is not None
         assert fails == (result.verdict.severity > max_verdict.severity)
 
 
@@ -85,16 +85,16 @@ def test_a_gate_that_chance_would_pass_is_blind_whatever_the_learned_arm_did(cou
     result = result_of(*arms_of(*counts))
     in_place = result_of(*arms_of(counts[0], counts[2], counts[2], counts[3]))
     assert result.chance_verdict is in_place.verdict
-    reason = failure_reason(result, Verdict.INCONCLUSIVE)
+    reason = ruling_of(result, Verdict.INCONCLUSIVE).reason
     assert reason.startswith("random actions would have passed this gate")
     assert f"chance {counts[2]}/{counts[3]}, oracle {counts[0]}/{counts[3]}" in reason
     for accepted in (Verdict.PLANNER_BOTTLENECK, Verdict.MODEL_BOTTLENECK):
-        assert failure_reason(result, accepted) is None
+        assert ruling_of(result, accepted).reason is None
 
 
 def test_the_strictest_gate_is_blind_only_where_it_would_pass_chance():
     def reason(*counts):
-        return failure_reason(result_of(*arms_of(*counts)), Verdict.MODEL_AS_GOOD_AS_ORACLE)
+        return ruling_of(result_of(*arms_of(*counts)), Verdict.MODEL_AS_GOOD_AS_ORACLE).reason
 
     assert "random actions" in reason(0, 23, 25, 50)
     assert "random actions" in reason(50, 50, 49, 50)
@@ -120,12 +120,12 @@ def test_a_result_of_an_earlier_version_is_not_called_blind():
     del values["chance_verdict"]
     old = GateResult.from_json(json.dumps(values))
     assert old.chance_verdict is None
-    assert failure_reason(old, Verdict.INCONCLUSIVE) is None
+    assert ruling_of(old, Verdict.INCONCLUSIVE).reason is None
 
 
 def test_a_model_that_ignores_actions_is_never_accepted():
     result = result_of(first(20, 20), first(20, 20), ignores_action=True)
-    assert "ignores the action" in failure_reason(result, Verdict.MODEL_BOTTLENECK)
+    assert "ignores the action" in ruling_of(result, Verdict.MODEL_BOTTLENECK).reason
 
 
 @pytest.mark.parametrize(

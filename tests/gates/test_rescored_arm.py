@@ -19,9 +19,10 @@ from pytest_cpg.episodes.replay import replay
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.kind import worst_of
+from pytest_cpg.gates.planning_gap import explanation
 from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis
-from pytest_cpg.gates.planning_gap.explanation import advice, loss_split
+from pytest_cpg.gates.planning_gap.explanation import loss_split
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
@@ -85,7 +86,7 @@ def test_what_to_do_follows_from_what_loses(off):
     """Advice on the dynamics would contradict the third arm, or the cause that is named."""
 
     def said(result):
-        return advice(result, Verdict.INCONCLUSIVE)[0]
+        return explanation.told(result, Verdict.INCONCLUSIVE).advice[0]
 
     def diagnosed(cause):
         found = Diagnosis(cause=cause, summary="", recommendation="", episodes=(), seconds=0.0)

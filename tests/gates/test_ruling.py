@@ -7,8 +7,8 @@ from fakes import first, result_of
 
 from pytest_cpg import Verdict
 from pytest_cpg.gates.card import Severity
+from pytest_cpg.gates.planning_gap import explanation
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis
-from pytest_cpg.gates.planning_gap.explanation import advice, meaning
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 
 BAD = result_of(first(50, 50), first(10, 50), first(5, 50))
@@ -54,11 +54,11 @@ def test_a_test_passes_where_nothing_is_worse_than_it_accepts(result, accepts):
 def test_only_a_gate_in_which_random_actions_look_the_same_says_so_of_its_planner():
     # At this tolerance 23 of 50 are near none, and a model that solves none would be told.
     sees = result_of(first(23, 50), first(18, 50), first(0, 50), tolerance=0.49)
-    assert meaning(sees, Verdict.INCONCLUSIVE) == [
+    assert explanation.told(sees, Verdict.INCONCLUSIVE).meaning == [
         "The gate is at fault, not the model: with the true dynamics this planner solves 23/50 "
         "starts, near none by the tolerance of 0.49."
     ]
-    (blind,) = meaning(HOPELESS, Verdict.INCONCLUSIVE)
+    (blind,) = explanation.told(HOPELESS, Verdict.INCONCLUSIVE).meaning
     assert blind.endswith("by the tolerance of 0.05. Random actions look the same.")
 
 
@@ -67,7 +67,7 @@ def test_only_a_gate_in_which_random_actions_look_the_same_says_so_of_its_planne
 )
 def test_a_wider_search_is_advised_unless_it_was_tried_in_vain(cause, advises_search):
     diagnosis = None if cause is None else Diagnosis(cause=cause, summary="", recommendation="")
-    (told,) = advice(replace(HOPELESS, diagnosis=diagnosis), Verdict.INCONCLUSIVE)
+    (told,) = explanation.told(replace(HOPELESS, diagnosis=diagnosis), Verdict.INCONCLUSIVE).advice
     assert ("search wider" in told) is advises_search
     assert told.startswith("Look farther ahead (horizon, now ")
 
@@ -75,14 +75,14 @@ def test_a_wider_search_is_advised_unless_it_was_tried_in_vain(cause, advises_se
 def test_a_margin_above_all_that_a_strong_oracle_solves_asks_for_a_smaller_one():
     wide = result_of(first(40, 50), first(40, 50), first(10, 50), margin=0.95, interval="tango")
     assert wide.verdict is Verdict.PLANNER_BOTTLENECK
-    (told,) = advice(wide, Verdict.MODEL_AS_GOOD_AS_ORACLE)
+    (told,) = explanation.told(wide, Verdict.MODEL_AS_GOOD_AS_ORACLE).advice
     assert told.startswith("The margin of 0.95 is as wide as all that the oracle adds to random ")
     assert "search" not in told
 
 
 def test_a_weak_oracle_is_mended_by_its_planner_and_not_by_its_margin():
     weak = result_of(first(3, 50), first(3, 50), first(0, 50), margin=0.1, interval="tango")
-    (told,) = advice(weak, Verdict.INCONCLUSIVE)
+    (told,) = explanation.told(weak, Verdict.INCONCLUSIVE).advice
     assert told.startswith("Look farther ahead")
 
 
@@ -91,7 +91,7 @@ def test_a_gate_that_others_made_blind_is_told_to_grow():
     assert ruling_of(result_of(*arms, interval="tango"), Verdict.INCONCLUSIVE).reason is None
     one_of_ten = result_of(*arms, interval="tango", family_size=10)
     assert ruling_of(one_of_ten, Verdict.INCONCLUSIVE).severity is Severity.BLIND
-    (told,) = advice(one_of_ten, Verdict.INCONCLUSIVE)
+    (told,) = explanation.told(one_of_ten, Verdict.INCONCLUSIVE).advice
     assert "Or make it larger: at these rates about" in told
 
 

@@ -15,7 +15,7 @@ from pytest_cpg.gates.drift import Drift, Label
 from pytest_cpg.gates.kind import ForecastLine, max_verdict_of
 from pytest_cpg.gates.notation import duration, fitted_names
 from pytest_cpg.gates.planning_gap.card import card_of
-from pytest_cpg.gates.planning_gap.forecast import resolve_hint, settling
+from pytest_cpg.gates.planning_gap.forecast import settling
 from pytest_cpg.gates.planning_gap.result import Look
 from pytest_cpg.gates.planning_gap.ruling import ruling_of
 from pytest_cpg.render import progress
@@ -122,8 +122,8 @@ def test_a_blind_gate_is_told_what_chance_did_and_never_to_run_more_of_the_same(
     assert "Random actions solve 1/50 starts, and the planner 4/50" in text
     assert "more episode" not in text
     # The strictest gate fails by its verdict, and chance would have failed it, too.
-    assert "Mend the gate before it is given more starts" in resolve_hint(blind)
-    assert settling(blind) == {}
+    assert "Mend the gate before it is given more starts" in settling(blind).advice
+    assert settling(blind).options == {}
 
 
 def test_only_a_strong_oracle_beside_chance_is_told_to_run_more_episodes():
@@ -156,24 +156,24 @@ def test_a_long_list_of_lost_episodes_is_cut():
 
 def test_an_open_gate_says_how_many_episodes_would_resolve_it():
     assert "Run 115 starts of another seed." in " ".join(said_of(OPEN).split())
-    assert settling(OPEN) == {"episodes": 115, "seed": 5}
+    assert settling(OPEN).options == {"episodes": 115, "seed": 5}
     assert "The rates are equal" in " ".join(said_of(EVEN).split())
     near = result_of(first(501, 1000), first(500, 1000))
     assert "no 10000 starts per arm would tell them apart" in " ".join(said_of(near).split())
     few = result_of(first(5, 5), first(5, 5))
     told = "Below 10 starts no two rates are called alike. Run 50 starts of another seed."
     assert told in " ".join(said_of(few).split())
-    assert settling(few) == {"episodes": 50, "seed": 5}
+    assert settling(few).options == {"episodes": 50, "seed": 5}
 
 
 def test_a_gate_that_may_stop_early_is_resolved_by_its_own_rule():
     # The oracle alone solves one start in ten.
     fixed = result_of(first(25, 50), first(20, 50), interval="bonett-price")
-    assert settling(fixed) == {"episodes": 51, "seed": 5}
+    assert settling(fixed).options == {"episodes": 51, "seed": 5}
     boundary = paired_statistic(wins=10, losses=0, pairs=100) - 1e-9
     group = replace(fixed, stop="sequential", looks=(Look(50, 1.0, boundary),))
-    assert settling(group) == {"max_episodes": 100, "seed": 5}
-    assert "Run 100 starts of another seed." in resolve_hint(group)
+    assert settling(group).options == {"max_episodes": 100, "seed": 5}
+    assert "Run 100 starts of another seed." in settling(group).advice
 
 
 def test_a_margin_that_waits_for_its_oracle_alone_says_so():
@@ -184,7 +184,7 @@ def test_a_margin_that_waits_for_its_oracle_alone_says_so():
     assert "a rate that may be 0.28" in text
     assert "is still possible" not in text
     # At 81 the Wilson bound of 0.4 is above 0.3, and at 80 it is not.
-    assert settling(waits) == {"episodes": 81, "seed": 5}
+    assert settling(waits).options == {"episodes": 81, "seed": 5}
 
 
 def test_a_gate_that_flagged_its_model_is_not_called_blind():

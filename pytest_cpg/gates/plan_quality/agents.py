@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast, get_args
 
@@ -131,10 +132,12 @@ def score(
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
     check_environment(environment)
-    rng, seeds = np.random.default_rng(seed), _seeds(seed)
-    simulator = Simulator(environment, actions)
+    # Gymnasium takes no larger ones everywhere.
+    states = np.random.SeedSequence(seed).generate_state(_MOST_ROLLOUTS) >> 1
+    rng, seeds = np.random.default_rng(seed), [int(state) for state in states]
+    simulated = partial(_returns, environment, actions)
     if error is None:
-        simulator.check_deterministic(seeds)
+        _check_deterministic(simulated([actions], seeds[:_TRIALS]))
     first = seeds[: 1 if error is None else _ROLLOUTS]
     edited: dict[Plan, str] = {}
 
@@ -151,24 +154,24 @@ def score(
             drawn.append(one.plan)
         return _array(drawn)[None]
 
-    returns = simulator.returns([actions], first)
-    parts: list[FloatArray] = [returns]
+    parts = [simulated([actions], first)]
 
     def evaluate(plans: npt.NDArray[Any]) -> FloatArray:
-        parts.append(simulator.returns(list(plans[0]), first))
+        parts.append(simulated(list(plans[0]), first))
         return np.asarray(parts[-1].mean(axis=0)[None])
 
-    explore(
-        _array([actions]), returns.mean(axis=0), draw=draw, evaluate=evaluate, k=k, search=search
-    )
+    value = parts[0].mean(axis=0)
+    explore(_array([actions]), value, draw=draw, evaluate=evaluate, k=k, search=search)
     table = np.concatenate(parts, axis=1)
-    simulator.check_clones(list(edited), first[0], table[0, 1:])
-    while error is not None and not _is_known(table, error, level) and len(table) < len(seeds):
-        more = simulator.returns([actions, *edited], seeds[len(table) : 2 * len(table)])
-        table = np.concatenate([table, more])
-    interval = None if error is None else _interval(table, level)
-    if error is not None and not _is_known(table, error, level):
-        _warn_of_error(error, len(table), interval)
+    _check_clones(environment, list(edited), first[0], table[0, 1:])
+    interval = None
+    if error is not None:
+        while not _is_known(table, error, level) and len(table) < len(seeds):
+            more = simulated([actions, *edited], seeds[len(table) : 2 * len(table)])
+            table = np.concatenate([table, more])
+        interval = _interval(table, level)
+        if not _is_known(table, error, level):
+            _warn_of_error(error, len(table), interval)
     means = table.mean(axis=0)
     return PlanScore(
         value=float(means[0]),
@@ -189,12 +192,6 @@ def _checked(plan: Sequence[Hashable]) -> Plan:
     if any(not isinstance(action, Hashable) for action in actions):
         raise ValueError(f"need actions that can be hashed, such as texts and tuples, got {plan!r}")
     return actions
-
-
-def _seeds(seed: int) -> list[int]:
-    # Gymnasium takes no larger ones everywhere.
-    states = np.random.SeedSequence(seed).generate_state(_MOST_ROLLOUTS) >> 1
-    return [int(state) for state in states]
 
 
 def _array(plans: Sequence[Plan]) -> npt.NDArray[Any]:
@@ -282,61 +279,53 @@ def check_environment(environment: Any) -> None:
         ) from None
 
 
-class Simulator:
-    """Simulates plans that share much with one plan, whose states are kept."""
+def _returns(
+    environment: Environment, plan: Plan, plans: Sequence[Plan], seeds: Sequence[int]
+) -> FloatArray:
+    """Return the sum of rewards of each plan under each seed [R, K].
 
-    def __init__(self, environment: Environment, plan: Plan) -> None:
-        self._environment, self.plan = environment, plan
+    They share much with one plan, whose states are kept.
+    """
+    table = np.empty((len(seeds), len(plans)))
+    for row, seed in enumerate(seeds):
+        passed = [_begun(environment, seed)]
+        for action in plan:
+            passed.append(passed[-1].after((action,)))
+        for column, other in enumerate(plans):
+            differs = (at for at, (a, b) in enumerate(zip(other, plan, strict=False)) if a != b)
+            shared = next(differs, min(len(other), len(plan)))
+            table[row, column] = passed[shared].after(other[shared:]).total
+    return table
 
-    def returns(self, plans: Sequence[Plan], seeds: Sequence[int]) -> FloatArray:
-        """Return the sum of rewards of each plan under each seed [R, K]."""
-        rows = [self._row(plans, seed) for seed in seeds]
-        return np.array(rows, dtype=np.float64)
 
-    def replayed(self, plan: Plan, seed: int) -> float:
-        """Return the sum of rewards of one plan, followed from the start."""
-        return self._begun(seed).after(plan).total
+def _begun(environment: Environment, seed: int) -> Reached:
+    world = _cloned(environment)
+    world.reset(seed=seed)
+    return Reached(world, 0.0, is_over=False)
 
-    def check_deterministic(self, seeds: Sequence[int]) -> None:
-        """Raise ValueError where some seeds make the plan worth more or less."""
-        returns = self.returns([self.plan], seeds[:_TRIALS])
-        if np.ptp(returns):
+
+def _check_deterministic(returns: FloatArray) -> None:
+    """Raise ValueError where some seeds make a plan worth more or less."""
+    if np.ptp(returns):
+        raise ValueError(
+            f"the environment is stochastic: from {_TRIALS} seeds the plan is worth "
+            f"{returns.min():g} to {returns.max():g}. Write error=0.05 for as many rollouts as "
+            f"bound the score so closely."
+        )
+
+
+def _check_clones(
+    environment: Environment, plans: Sequence[Plan], seed: int, returns: FloatArray
+) -> None:
+    """Raise ValueError where plans are worth something else without what clones share."""
+    for plan, worth in list(zip(plans, returns, strict=True))[:_TRIALS]:
+        alone = _begun(environment, seed).after(plan).total
+        if alone != worth:
             raise ValueError(
-                f"the environment is stochastic: from {_TRIALS} seeds the plan is worth "
-                f"{returns.min():g} to {returns.max():g}. Write error=0.05 for as many rollouts as "
-                f"bound the score so closely."
+                f"the plan {plan!r:.60} is worth {worth:g} by clones of the environment, and "
+                f"{alone:g} from its start. Let clone() return a copy that shares nothing, and "
+                f"reset(seed=...) decide all that is random."
             )
-
-    def check_clones(self, plans: Sequence[Plan], seed: int, returns: FloatArray) -> None:
-        """Raise ValueError where plans are worth something else without what clones share."""
-        for plan, worth in list(zip(plans, returns, strict=True))[:_TRIALS]:
-            alone = self.replayed(plan, seed)
-            if alone != worth:
-                raise ValueError(
-                    f"the plan {plan!r:.60} is worth {worth:g} by clones of the environment, and "
-                    f"{alone:g} from its start. Let clone() return a copy that shares nothing, and "
-                    f"reset(seed=...) decide all that is random."
-                )
-
-    def _begun(self, seed: int) -> Reached:
-        world = _cloned(self._environment)
-        world.reset(seed=seed)
-        return Reached(world, 0.0, is_over=False)
-
-    def _row(self, plans: Sequence[Plan], seed: int) -> list[float]:
-        reached, passed = self._begun(seed), []
-        for action in self.plan:
-            passed.append(reached)
-            reached = reached.after((action,))
-        passed.append(reached)
-        row = []
-        for plan in plans:
-            shared = next(
-                (at for at, (a, b) in enumerate(zip(plan, self.plan, strict=False)) if a != b),
-                min(len(plan), len(self.plan)),
-            )
-            row.append(passed[shared].after(plan[shared:]).total)
-        return row
 
 
 class Reached(NamedTuple):

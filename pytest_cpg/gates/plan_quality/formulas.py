@@ -136,8 +136,8 @@ def explore(
     up where they pay.
     """
     best, most, rounds = plans, values, []
-    for count in _counts(k, search):
-        tried = draw(best, count)
+    for part in np.array_split(np.arange(k), min(k, _ROUNDS) if search == "adversarial" else 1):
+        tried = draw(best, len(part))
         if not tried.shape[1]:
             break
         rated = evaluate(tried)
@@ -150,9 +150,3 @@ def explore(
     if not rounds:
         raise ValueError("a plan has no neighbours: its edits leave it as it is")
     return np.concatenate(rounds, axis=1)
-
-
-def _counts(k: int, search: Search) -> list[int]:
-    """Return how many neighbours are drawn in each round."""
-    rounds = min(k, _ROUNDS) if search == "adversarial" else 1
-    return [len(part) for part in np.array_split(np.arange(k), rounds)]

@@ -18,18 +18,11 @@ from pytest_cpg.contracts import (
     Task,
     WorldModelError,
 )
+from pytest_cpg.episodes import probe
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.decisions import Decision, Decisions, evenly
 from pytest_cpg.episodes.design import Design, Starts
-from pytest_cpg.episodes.probe import (
-    bound_as_truth,
-    bound_to_starts,
-    faults_of,
-    ignores_action,
-    starts_of,
-    unchanged,
-)
 from pytest_cpg.episodes.stage import Progress
 from pytest_cpg.gates.choices import as_trained
 from pytest_cpg.gates.kind import Run, TaskChoice
@@ -75,7 +68,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
             'model; for the A/A check write model="oracle".'
         )
     with inference(oracle, model):
-        starts, bound = _bound(design, oracle, model)
+        starts, bound = probe.bound_arms(design, oracle=oracle, learned=model)
         learned = bound["learned"]
         if learned.planner is not None:
             raise CpgError(
@@ -83,12 +76,12 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
                 "cpg_plan_quality scores by that rating. Leave plan out of the model, and name a "
                 'planner: planner="cem".'
             )
-        with unchanged("the learned model", learned, design, starts):
+        with probe.unchanged("the learned model", learned, design, starts):
             decided, standings = _scored(
                 design, criteria, bound, starts, partial(run.progress, "planning"), run.progress
             )
             # What a few episodes do not show, the whole gate may.
-            is_blind = not criteria.is_smoke and ignores_action(
+            is_blind = not criteria.is_smoke and probe.ignores_action(
                 learned, design, starts, decided.arm
             )
     if is_blind:
@@ -101,7 +94,7 @@ def measure_plans(spec: Spec, model: Any, run: Run) -> PlanQualityResult:
         criteria,
         decided,
         standings,
-        faults=(*faults_of(learned), *((_DIFFERS,) if differs else ())),
+        faults=(*probe.faults_of(learned), *((_DIFFERS,) if differs else ())),
         seconds=run.seconds,
     )
 
@@ -122,7 +115,7 @@ def exploitation_of(
     criteria = Criteria(level=design.level)
     try:
         with inference(oracle, learned):
-            starts, bound = _bound(design, oracle, learned)
+            starts, bound = probe.bound_arms(design, oracle=oracle, learned=learned)
             chosen = starts.take(np.array(episodes))
             again = partial(progress, "planning again")
             decided, standings = _scored(design, criteria, bound, chosen, again, progress)
@@ -130,14 +123,6 @@ def exploitation_of(
     except Exception:
         return None
     return result_of(design, criteria, decided, standings).exploitation
-
-
-def _bound(design: Design, oracle: Any, model: Any) -> tuple[Starts, dict[str, BoundModel]]:
-    starts = starts_of(design)
-    return starts, {
-        "learned": bound_to_starts(model, design, starts),
-        "oracle": bound_as_truth(oracle, design, starts),
-    }
 
 
 def _scored(

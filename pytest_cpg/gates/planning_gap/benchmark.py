@@ -17,17 +17,11 @@ from typing import Any, Literal
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.episodes import probe
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.episodes.perturbations import Perturbation, parse_perturbation
-from pytest_cpg.episodes.probe import (
-    bound_to_starts,
-    faults_of,
-    ignores_action,
-    starts_of,
-    unchanged,
-)
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.choices import as_trained
 from pytest_cpg.gates.kind import Measuring, Run
@@ -127,15 +121,14 @@ class Sweep:
             raise ValueError(
                 f"this sweep is over {self.over}. Write sweep(learned=..., horizons=[5, 10, 15])."
             )
-        rates: dict[str, dict[int, float]] = {}
-        for setting, result in self.results.items():
-            for run in result.arms:
-                rates.setdefault(run.name, {})[int(setting)] = run.success_rate
-        if arm not in rates:
-            raise ValueError(f"no arm is named {arm!r}. {did_you_mean(str(arm), rates)}")
-        best = max(rates[arm].values())
+        runs = [(int(at), run) for at, result in self.results.items() for run in result.arms]
+        rates = {at: run.success_rate for at, run in runs if run.name == arm}
+        if not rates:
+            arms = dict.fromkeys(run.name for _, run in runs)
+            raise ValueError(f"no arm is named {arm!r}. {did_you_mean(str(arm), arms)}")
+        best = max(rates.values())
         # Rates of a few episodes differ by whole shares of them: rounding must not decide.
-        good = (at for at, rate in rates[arm].items() if rate >= best - _TOLERANCE - 1e-9)
+        good = (at for at, rate in rates.items() if rate >= best - _TOLERANCE - 1e-9)
         return min(good) if best else None
 
     def _lines(self) -> Iterator[str]:
@@ -236,18 +229,18 @@ class Benchmark:
             _check_names(models)
             # Ranks are of successes, whatever a gate of this design would judge.
             design = replace(self.design, metric="success")
-            starts = starts_of(design)
+            starts = probe.starts_of(design)
             arms: dict[str, Arm] = {}
             faults: dict[str, tuple[str, ...]] = {}
             for name, model in zip(map(str, models), models.values(), strict=True):
                 with inference(model):
-                    bound = bound_to_starts(model, design, starts)
-                    with unchanged(f"the model {name!r}", bound, design, starts):
+                    bound = probe.bound_to_starts(model, design, starts)
+                    with probe.unchanged(f"the model {name!r}", bound, design, starts):
                         told = partial(run.stage, name)
                         arm = ArmRun(f"{name!r}", design, bound, starts, progress=told)
                         arms[name] = replace(arm.advance(design.episodes), name=name)
-                        is_blind = ignores_action(bound, design, starts, arms[name])
-                faults[name] = tuple(faults_of(replace(bound, ignores_action=is_blind)))
+                        is_blind = probe.ignores_action(bound, design, starts, arms[name])
+                faults[name] = tuple(probe.faults_of(replace(bound, ignores_action=is_blind)))
             ranking = rank_models(
                 list(arms),
                 [arm.successes for arm in arms.values()],
@@ -323,7 +316,7 @@ def _check_sweep(design: Design, over: str, learned: Any) -> None:
     if over != "horizon":
         return
     with inference(learned):
-        planner = bound_to_starts(learned, design, starts_of(design)).planner
+        planner = probe.bound_to_starts(learned, design, probe.starts_of(design)).planner
     if planner is not None:
         raise CpgError(
             f"horizon: the learned arm is planned by the {planner.name}, which looks "

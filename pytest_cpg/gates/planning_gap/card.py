@@ -13,7 +13,7 @@ from pytest_cpg.gates.card import Cause as CardCause
 from pytest_cpg.gates.notation import found_drop, number, percentage, with_ends
 from pytest_cpg.gates.planning_gap.cause import Diagnosis, Measure, Misreading
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import WINDOW
-from pytest_cpg.gates.planning_gap.explanation import advice, beside_meaning, meaning
+from pytest_cpg.gates.planning_gap.explanation import beside_meaning, told
 from pytest_cpg.gates.planning_gap.figures import (
     effect,
     figures,
@@ -32,7 +32,7 @@ from pytest_cpg.gates.planning_gap.result import (
     recovery_text,
     return_gap,
 )
-from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason, severity_of
+from pytest_cpg.gates.planning_gap.ruling import blindness, ruling_of
 from pytest_cpg.gates.planning_gap.stopping import gap_interval, level_of_last_look
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.power import detectable_gap, smallest_detectable_gap
@@ -82,7 +82,7 @@ def card_of(result: GateResult, accepts: Verdict, *, model: str = "") -> Card:
         trends=trends(result),
         design=result.design.short_hash,
         drop=surely_failed_drop(result, accepts),
-        settle=settling(result) if is_open else {},
+        settle=settling(result).options if is_open else {},
         numbers=_measured(result),
     )
 
@@ -95,7 +95,7 @@ def _sentence(result: GateResult, accepts: Verdict) -> str:
         who, other = "the model", who
         if blindness(result, accepts) is not None:
             return "random actions would have passed this gate, so it judges no model"
-        if severity_of(result, accepts) is Severity.BLIND:
+        if ruling_of(result, accepts).severity is Severity.BLIND:
             solved = f"{truth.success_count} of {truth.episodes}"
             return f"even with the true dynamics the planner solves only {solved} starts"
     if result.design.metric == "return":
@@ -164,8 +164,9 @@ def _gap_facts(result: GateResult) -> list[tuple[str, str]]:
 
 def _notes(result: GateResult, accepts: Verdict) -> Iterator[Note]:
     yield Note("judged", f"gap {gap_text(result)}")
-    yield from (Note("why", text) for text in meaning(result, accepts))
-    yield from (Note("do", text) for text in advice(result, accepts))
+    explained = told(result, accepts)
+    yield from (Note("why", text) for text in explained.meaning)
+    yield from (Note("do", text) for text in explained.advice)
     yield from (Note("note", text) for text in beside_meaning(result, accepts))
     if result.design.perturbation:
         yield Note("note", f"perturbation {recovery_text(result)}")
@@ -178,7 +179,7 @@ def _notes(result: GateResult, accepts: Verdict) -> Iterator[Note]:
             f"settled{others}",
         )
     blind = blindness(result, accepts)
-    if blind is not None and failure_reason(result, accepts) is None:
+    if blind is not None and ruling_of(result, accepts).reason is None:
         yield Note("note", f"blind gate: {blind}")
     if result.is_weak:
         yield Note("note", "by the observed rates alone: too few starts to prove it")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from pytest_cpg.gates.notation import number, percentage, with_ends
 from pytest_cpg.gates.planning_gap.cause import Cause, advice_on_score
 from pytest_cpg.gates.planning_gap.forecast import (
     episodes_to_see,
     is_strong,
-    resolve_hint,
+    settling,
 )
 from pytest_cpg.gates.planning_gap.result import (
     GateResult,
@@ -20,42 +21,60 @@ from pytest_cpg.gates.planning_gap.result import (
     shared_returns,
     worst_of_chance,
 )
-from pytest_cpg.gates.planning_gap.ruling import blindness, failure_reason
+from pytest_cpg.gates.planning_gap.ruling import blindness, ruling_of
 from pytest_cpg.gates.presets import preset_of
 from pytest_cpg.stats import Verdict
 
 _AT_FAULT = "The gate is at fault, not the model: with the true dynamics this planner solves"
 
 
-def meaning(result: GateResult, accepts: Verdict) -> list[str]:
-    """Return paragraphs: what the verdict means."""
-    is_fault = failure_reason(result, accepts) in result.faults
-    paragraphs = list(result.faults) if is_fault else []
-    oracle, chance = result.oracle, result.chance
+class Told(NamedTuple):
+    """What a verdict means, and what to do about one that is not good: paragraphs."""
+
+    meaning: list[str]
+    advice: list[str]
+
+
+def told(result: GateResult, accepts: Verdict) -> Told:
+    """Return what a result means to a test that accepts no verdict worse than this one."""
+    is_fault = ruling_of(result, accepts).reason in result.faults
+    faults = list(result.faults) if is_fault else []
+    oracle, chance, metric = result.oracle, result.chance, result.design.metric
+    is_accepted = accepts.severity >= Verdict.PLANNER_BOTTLENECK.severity
+    how_to_accept = (
+        ' To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
+    ) * (not is_accepted)
     if result.is_oracle_too_weak:
         text = (
             f"{_AT_FAULT} {reached(oracle, 'success')} starts, a rate of at most "
             f"{highest_rate_of(oracle):.3f}, and min_oracle asks for {result.min_oracle:g}. A "
             f"planner this weak hides what a model gets wrong."
         )
-    elif blindness(result, accepts) is not None:
-        metric = result.design.metric
+        return Told([*faults, text], [_mend_planner(result)])
+    if blindness(result, accepts) is not None:
         does, unit = ("earn", " a start") if metric == "return" else ("solve", " starts")
         by_chance, planned = (reached(arm, metric).removesuffix(unit) for arm in (chance, oracle))
         text = (
             f"The gate is blind: a model that knows nothing would have passed, too. Random actions "
             f"{does} {by_chance}{unit}, and the planner {planned} with the true dynamics."
         )
-    elif result.is_aa:
+        return Told([*faults, text], [_mend_blindness(result) + how_to_accept])
+    if result.is_aa:
         text = (
             "This is an A/A check: the true dynamics ran in both arms, and no model was judged. A "
             "gap would be of the gate's own making."
         )
-    elif is_fault:
-        return paragraphs
-    else:
-        text = _meaning(result)
-    return [*paragraphs, text]
+        return Told([*faults, text], [])
+    if is_fault:
+        return Told(faults, [])
+    advice = []
+    if result.verdict is Verdict.PLANNER_BOTTLENECK:
+        advice = [(_mend_margin(result) or _mend_planner(result)) + how_to_accept]
+    elif result.verdict is Verdict.MODEL_BOTTLENECK:
+        advice = [_advice_on_gap(result)]
+    elif result.label == Verdict.INCONCLUSIVE:
+        advice = [settling(result).advice]
+    return Told([_meaning(result)], advice)
 
 
 def _meaning(result: GateResult) -> str:
@@ -68,10 +87,12 @@ def _meaning(result: GateResult) -> str:
     if verdict is Verdict.MODEL_BOTTLENECK:
         solves = f"solves {oracle} starts" if of_success else f"earns {oracle} a start"
         fails = f": the model fails {result.pairs.oracle_only} starts that the true dynamics solve"
+        shared = ["planner"] * ("planner" not in result.swapped) + ["starts", "noise"]
+        shared += ["score"] * {"dynamics", "planner"}.issuperset(result.swapped)
+        same = f"{', '.join(shared[:-1])} and {shared[-1]}".capitalize()
         return (
             f"With the true dynamics this planner {solves}, with the learned ones {learned}"
-            f"{fails * of_success}. {_same_in_both(result)} were the same, so the loss is the "
-            f"model's."
+            f"{fails * of_success}. {same} were the same, so the loss is the model's."
         )
     if verdict is Verdict.LEARNED_OUTPERFORMS_ORACLE:
         better = f"plans better than the true dynamics (oracle {oracle}, learned {learned})"
@@ -123,39 +144,13 @@ def _meaning(result: GateResult) -> str:
     )
 
 
-def _same_in_both(result: GateResult) -> str:
-    """Name what the oracle and learned arms shared, to begin a sentence with."""
-    shared = ["planner"] * ("planner" not in result.swapped) + ["starts", "noise"]
-    shared += ["score"] * {"dynamics", "planner"}.issuperset(result.swapped)
-    return f"{', '.join(shared[:-1])} and {shared[-1]}".capitalize()
-
-
-def advice(result: GateResult, accepts: Verdict) -> list[str]:
-    """Return paragraphs: what to do about a result that is not good."""
-    is_accepted = accepts.severity >= Verdict.PLANNER_BOTTLENECK.severity
-    how_to_accept = (
-        ' To accept a gate that cannot see the model, write max_verdict="PLANNER BOTTLENECK".'
-    ) * (not is_accepted)
-    if result.is_oracle_too_weak:
-        return [_mend_planner(result)]
-    if blindness(result, accepts) is not None:
-        return [_mend_blindness(result) + how_to_accept]
-    if result.is_aa or failure_reason(result, accepts) in result.faults:
-        return []
-    if result.verdict is Verdict.PLANNER_BOTTLENECK:
-        return [(_mend_margin(result) or _mend_planner(result)) + how_to_accept]
-    if result.verdict is Verdict.MODEL_BOTTLENECK:
-        return [_advice_on_gap(result)]
-    return [resolve_hint(result)] if result.label == Verdict.INCONCLUSIVE else []
-
-
 def beside_meaning(result: GateResult, accepts: Verdict) -> list[str]:
     """Return paragraphs: where the gap comes from, and what to know."""
     # A fault is told whatever else a gate fails by, and whatever cause is named.
-    is_fault = failure_reason(result, accepts) in result.faults
+    is_fault = ruling_of(result, accepts).reason in result.faults
     paragraphs = [*([] if is_fault else result.faults), loss_split(result), exploited(result)]
     dead_ends = in_dead_ends(result)
-    if dead_ends and all(dead_ends not in text for text in advice(result, accepts)):
+    if dead_ends and all(dead_ends not in text for text in told(result, accepts).advice):
         paragraphs.append(dead_ends)
     return [*filter(None, paragraphs), *(f"{note}." for note in result.notes)]
 
@@ -179,9 +174,8 @@ def in_dead_ends(result: GateResult) -> str:
 def exploited(result: GateResult) -> str:
     """Say what plans promise and do not keep where no cause is named; else nothing."""
     interval, diagnosis = result.exploitation, result.diagnosis
-    if interval is None or interval.low <= 0 or diagnosis is None:
-        return ""
-    if diagnosis.named or diagnosis.is_misread:
+    is_told = diagnosis is None or diagnosis.named or diagnosis.is_misread
+    if interval is None or interval.low <= 0 or is_told:
         return ""
     return (
         f"the planner's plans are better in the model than in truth (exploitation "
@@ -192,16 +186,12 @@ def exploited(result: GateResult) -> str:
 
 def loss_split(result: GateResult) -> str:
     """Say how much of a gap is lost by a model's own score, if any, and how much by the rest."""
-    arm, metric, scoring, dynamics = (
-        result.rescored,
-        result.design.metric,
-        result.scoring_loss,
-        result.dynamics_loss,
-    )
+    arm, metric = result.rescored, result.design.metric
+    scoring, dynamics = result.scoring_loss, result.dynamics_loss
     if arm is None or scoring is None or dynamics is None:
         return ""
-    of_score = [part for part in result.swapped if part not in ("dynamics", "planner")]
-    others = [part for part in result.swapped if part not in of_score]
+    others = [part for part in result.swapped if part in ("dynamics", "planner")]
+    of_score = [part for part in result.swapped if part not in others]
     parts = (
         f"{number(loss.estimate, metric)} [{number(loss.low, metric)}, "
         f"{number(loss.high, metric)}] is lost by its {' and '.join(names)}"
@@ -280,9 +270,16 @@ def _mend_planner(result: GateResult) -> str:
 
 
 def _advice_on_gap(result: GateResult) -> str:
-    if result.diagnosis is not None and result.diagnosis.is_misread:
+    diagnosis, scoring, dynamics = result.diagnosis, result.scoring_loss, result.dynamics_loss
+    if diagnosis is not None and diagnosis.is_misread:
         return "It is asked or read otherwise than it was trained: mend that first."
-    if _loses_by_score(result):
+    # By the diagnosis, or else by the third arm.
+    loses_by_score = (
+        scoring is not None and dynamics is not None and scoring.low > 0 >= dynamics.low
+    )
+    if diagnosis is not None and diagnosis.cause != Cause.NONE:
+        loses_by_score = diagnosis.cause == Cause.SCORE_HEAD
+    if loses_by_score:
         return f"What loses is how it rates plans. {advice_on_score(result.swapped)}"
     compare = "Compare its predictions with the simulator along the oracle's plans"
     if result.design.metric == "return":
@@ -291,13 +288,3 @@ def _advice_on_gap(result: GateResult) -> str:
         f"{compare} in the lost episodes, and train on states the planner visits; a lower "
         f"validation error on the old data need not help."
     )
-
-
-def _loses_by_score(result: GateResult) -> bool:
-    """Say whether the model's own score is at fault, by the diagnosis or else by the third arm."""
-    if result.diagnosis is not None and result.diagnosis.cause != Cause.NONE:
-        return result.diagnosis.cause == Cause.SCORE_HEAD
-    scoring, dynamics = result.scoring_loss, result.dynamics_loss
-    if scoring is None or dynamics is None:
-        return False
-    return scoring.low > 0 >= dynamics.low

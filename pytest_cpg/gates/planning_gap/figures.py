@@ -80,16 +80,10 @@ def _solved_by(arm: Arm, budget: int) -> Iterator[tuple[float, float]]:
 
 def starts_by_ending(result: GateResult) -> dict[str, tuple[int, ...]]:
     """Return starts by how both arms ended; the oracle arm may have run more than these."""
-    episodes: dict[str, list[int]] = {name: [] for name in _PAIRS.values()}
     learned = result.learned
-    for episode, with_oracle, with_learned in zip(
-        learned.indices.tolist(),
-        result.oracle.successes[: learned.episodes].tolist(),
-        learned.successes.tolist(),
-        strict=True,
-    ):
-        episodes[_PAIRS[with_oracle, with_learned]].append(episode)
-    return {name: tuple(of_kind) for name, of_kind in episodes.items()}
+    solved = result.oracle.successes[: learned.episodes]
+    ends = {name: (solved == by[0]) & (learned.successes == by[1]) for by, name in _PAIRS.items()}
+    return {name: tuple(learned.indices[ended].tolist()) for name, ended in ends.items()}
 
 
 def _goals(result: GateResult) -> dict[int, str]:
@@ -103,10 +97,9 @@ def _goals(result: GateResult) -> dict[int, str]:
 
 def _cells(result: GateResult) -> Iterator[Cell]:
     goals = _goals(result)
-    for row, (episode, seed) in enumerate(
-        # The oracle arm may have run more episodes than there are pairs.
-        zip(result.learned.indices.tolist(), result.start_seeds, strict=False)
-    ):
+    # The oracle arm may have run more episodes than there are pairs.
+    starts = zip(result.learned.indices.tolist(), result.start_seeds, strict=False)
+    for row, (episode, seed) in enumerate(starts):
         ends = ", ".join(
             f"{arm.name} {f'{arm.steps[row]} steps' if arm.successes[row] else 'not solved'}"
             for arm in (result.oracle, result.learned)
@@ -178,7 +171,6 @@ def _distances(profile: Profile) -> Figure:
 
 
 def _promises(profile: Profile) -> Figure:
-    points = tuple(zip(profile.predicted, profile.actual, strict=True))
     both = (*profile.predicted, *profile.actual)
     return Figure(
         kind="scatter",
@@ -187,6 +179,6 @@ def _promises(profile: Profile) -> Figure:
         axes=("score that the model promises", "score under the true dynamics"),
         series={
             "limit": ((min(both), min(both)), (max(both), max(both))),
-            "learned": tuple(sorted(points)),
+            "learned": tuple(sorted(zip(profile.predicted, profile.actual, strict=True))),
         },
     )

@@ -7,20 +7,15 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.kept import read_cost
 from pytest_cpg.gates.kind import ForecastLine
 from pytest_cpg.gates.notation import duration, found_drop
+from pytest_cpg.gates.planning_gap import stopping
 from pytest_cpg.gates.planning_gap.records import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap, worst_of_chance
-from pytest_cpg.gates.planning_gap.stopping import (
-    MOST_SEQUENTIAL,
-    Criteria,
-    level_of_last_look,
-    level_of_size,
-)
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.intervals import wilson_episodes_above
 from pytest_cpg.stats.paired import PAIRED_METHODS
@@ -41,7 +36,7 @@ _GAP_STEPS, _FINE_STEPS = 100, 1000
 
 def forecast(
     design: Design,
-    criteria: Criteria,
+    criteria: stopping.Criteria,
     *,
     cost: Mapping[str, Any] | None,
     accepted: BaselineGate | None,
@@ -58,9 +53,18 @@ def forecast(
     elif accepted is not None:
         oracle_rate = accepted.oracle_arm[0] / accepted.oracle_arm[1]
     rate = _UNKNOWN_RATE if oracle_rate is None else oracle_rate
-    independent, paired = _detectable(design, criteria, rate)
-    may_stop = criteria.stop != "fixed"
-    needed = {f"n@{gap:g}": _needed(design, criteria, rate, gap) for gap in _WANTED_GAPS}
+    level = stopping.level_of_size(
+        criteria.method, design.episodes, level=criteria.gap_level(design), margin=criteria.margin
+    )
+    independent, paired = _detectable(design, criteria, rate, level)
+    may_stop, needed = criteria.stop != "fixed", {}
+    for gap in _WANTED_GAPS:
+        is_told = design.metric == "success" and not may_stop and gap <= rate
+        needed[f"n@{gap:g}"] = (
+            episodes_for_gap(rate, gap, power=POWER, method=criteria.method, level=level)
+            if is_told
+            else None
+        )
     notes = [
         f"finds: the smallest drop that fails the gate {POWER * 5:.0f} times in 5; paired: if half "
         f"of the starts decide for both arms and a paired interval judges",
@@ -132,7 +136,7 @@ def surely_failed_drop(result: GateResult, max_verdict: Verdict) -> float | None
         oracle_episodes=result.oracle.episodes if result.stop == "fixed" else None,
         method=result.method,
         # Of a boundary this is the last look alone, which finds nearly what all of them do.
-        level=level_of_last_look(result),
+        level=stopping.level_of_last_look(result),
     )
     return drop if drop is None else max(drop, result.margin or 0.0)
 
@@ -151,31 +155,15 @@ def _seen_by_raw_rates(rate: float, episodes: int, tolerance: float) -> float | 
     return max(steps, 1) / _FINE_STEPS if steps < int(rate * _FINE_STEPS) else None
 
 
-def _needed(design: Design, criteria: Criteria, rate: float, gap: float) -> int | None:
-    if design.metric == "return" or criteria.stop != "fixed" or gap > rate:
-        return None
-    return episodes_for_gap(
-        rate, gap, power=POWER, method=criteria.method, level=_level(design, criteria)
-    )
-
-
-def _level(design: Design, criteria: Criteria) -> float:
-    return level_of_size(
-        criteria.method, design.episodes, level=criteria.gap_level(design), margin=criteria.margin
-    )
-
-
 def _detectable(
-    design: Design, criteria: Criteria, rate: float
+    design: Design, criteria: stopping.Criteria, rate: float, level: float
 ) -> tuple[float | None, float | None]:
     if design.metric == "return":
         return None, None
     boundary = criteria.boundary(design)
     if boundary is not None:
         return _found_in_time(boundary, rate, 0.0), _found_in_time(boundary, rate, _USUAL_SHARE)
-    find = partial(
-        detectable_gap, rate, design.episodes, power=POWER, level=_level(design, criteria)
-    )
+    find = partial(detectable_gap, rate, design.episodes, power=POWER, level=level)
     method = criteria.method
     of_pairs = "bonett-price" if method == "agresti-caffo" else method
     return find(method=method), find(method=of_pairs, share=_USUAL_SHARE)
@@ -200,77 +188,61 @@ def _found_in_time(boundary: Boundary, rate: float, share: float) -> float | Non
 _MOST_EPISODES = 10_000
 
 
-def resolve_hint(result: GateResult) -> str:
-    """Say what would resolve an INCONCLUSIVE gate."""
-    option = "episodes" if result.stop == "fixed" else "max-episodes"
-    settled, by_return = settling(result), result.design.metric == "return"
-    if settled:
-        proof = "no margin is proven" if by_return else "no two rates are called alike"
-        few = f"Below {FEWEST_EPISODES_TO_CALL_ALIKE} starts {proof}. "
-        return (
-            f"{few * _are_few(result)}Run {settled[option.replace('-', '_')]} starts of another "
-            f"seed. Do not add to these starts until they tell the arms apart: that finds gaps "
-            f"that are not there."
-        )
-    if _sees_nothing(result):
-        return (
-            "Mend the gate before it is given more starts: even the true dynamics are not told "
-            "from random actions."
-        )
-    if _is_equal(result):
-        equal, such = "rates", "0.1"
-        if by_return:
-            equal, such = "mean returns", "5, in units of return"
-        return (
-            f"The {equal} are equal, so there is no gap to find; margin= (such as {such}) asks for "
-            f"proof that the model loses less than that."
-        )
-    wanted = "prove the margin" if result.margin is not None else "tell them apart"
-    return f"At these rates no {_most(result)} starts per arm would {wanted}."
+class Settling(NamedTuple):
+    """What would resolve an INCONCLUSIVE gate: options, none where nothing would, and advice."""
+
+    options: Mapping[str, int]
+    advice: str
 
 
-def settling(result: GateResult) -> dict[str, int]:
-    """Return the options that would resolve an INCONCLUSIVE gate at these rates; empty for none.
+def settling(result: GateResult) -> Settling:
+    """Return what would resolve an INCONCLUSIVE gate at these rates.
 
     On new starts: to add to the same ones until they tell the arms apart finds gaps by chance.
     """
-    episodes = result.learned.episodes
+    margin, by_return = result.margin, result.design.metric == "return"
+    sees = result.chance_verdict in (None, Verdict.MODEL_BOTTLENECK) or is_strong(result)
+    if not sees:
+        return Settling(
+            {},
+            "Mend the gate before it is given more starts: even the true dynamics are not told "
+            "from random actions.",
+        )
+    episodes, most, few = result.learned.episodes, _most(result), ""
+    needed = 50
+    if episodes < FEWEST_EPISODES_TO_CALL_ALIKE and (margin is not None or not by_return):
+        proof = "no margin is proven" if by_return else "no two rates are called alike"
+        few = f"Below {FEWEST_EPISODES_TO_CALL_ALIKE} starts {proof}. "
+    elif margin is None and (result.interval.estimate if by_return else result.gap) == 0:
+        equal, such = "rates", "0.1"
+        if by_return:
+            equal, such = "mean returns", "5, in units of return"
+        return Settling(
+            {},
+            f"The {equal} are equal, so there is no gap to find; margin= (such as {such}) asks for "
+            f"proof that the model loses less than that.",
+        )
+    else:
+        bounded: int | None = 0
+        at_rates = _episodes_needed(result)
+        if margin is not None and not by_return and result.gap < margin:
+            # What a margin is proven by has to show the oracle above it, too.
+            rate, level = result.oracle.success_rate, result.interval.level
+            bounded = wilson_episodes_above(margin, rate=rate, level=level)
+        if at_rates is None or bounded is None or max(at_rates, bounded) > most:
+            wanted = "prove the margin" if margin is not None else "tell them apart"
+            return Settling({}, f"At these rates no {most} starts per arm would {wanted}.")
+        needed = max(at_rates, bounded, episodes + 1)
     option = "episodes" if result.stop == "fixed" else "max_episodes"
-    if _sees_nothing(result):
-        return {}
-    other = {"seed": result.seed + 1}
-    if _are_few(result):
-        return {option: 50, **other}
-    if _is_equal(result):
-        return {}
-    bounded: int | None = 0
-    needed, margin = _episodes_needed(result), result.margin
-    if margin is not None and result.design.metric == "success" and result.gap < margin:
-        # What a margin is proven by has to show the oracle above it, too.
-        rate, level = result.oracle.success_rate, result.interval.level
-        bounded = wilson_episodes_above(margin, rate=rate, level=level)
-    if needed is None or bounded is None or max(needed, bounded) > _most(result):
-        return {}
-    return {option: max(needed, bounded, episodes + 1), **other}
-
-
-def _are_few(result: GateResult) -> bool:
-    is_proof = result.design.metric == "success" or result.margin is not None
-    return is_proof and result.learned.episodes < FEWEST_EPISODES_TO_CALL_ALIKE
-
-
-def _sees_nothing(result: GateResult) -> bool:
-    return result.chance_verdict not in (None, Verdict.MODEL_BOTTLENECK) and not is_strong(result)
-
-
-def _is_equal(result: GateResult) -> bool:
-    of_success = result.design.metric == "success"
-    gap = result.gap if of_success else result.interval.estimate
-    return result.margin is None and gap == 0
+    return Settling(
+        {option: needed, "seed": result.seed + 1},
+        f"{few}Run {needed} starts of another seed. Do not add to these starts until they tell the "
+        f"arms apart: that finds gaps that are not there.",
+    )
 
 
 def _most(result: GateResult) -> int:
-    return MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
+    return stopping.MOST_SEQUENTIAL if result.stop == "sequential" else _MOST_EPISODES
 
 
 def is_strong(result: GateResult) -> bool:
@@ -306,7 +278,7 @@ def _episodes_needed(result: GateResult) -> int | None:
         return _starts_needed(result)
     margin = result.margin if result.margin is not None and result.gap < result.margin else None
     # It hardly changes with the number of episodes.
-    level = level_of_last_look(result)
+    level = stopping.level_of_last_look(result)
     if result.method != "agresti-caffo":
         return PAIRED_METHODS[result.method].episodes_to_settle(
             result.pairs, margin=margin, level=level, limit=_MOST_EPISODES

@@ -39,6 +39,7 @@ from pytest_cpg.gates.kind import (
 )
 from pytest_cpg.gates.options import OF_PLANNING_GAP
 from pytest_cpg.gates.plan_quality.measure import exploitation_of
+from pytest_cpg.gates.planning_gap import stopping
 from pytest_cpg.gates.planning_gap.benchmark import Benchmark
 from pytest_cpg.gates.planning_gap.card import card_of
 from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
@@ -47,13 +48,6 @@ from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.records import BaselineGate, Loss, compare, unprovable
 from pytest_cpg.gates.planning_gap.result import GateResult, without_effect
 from pytest_cpg.gates.planning_gap.ruling import recipe_findings, ruling_of
-from pytest_cpg.gates.planning_gap.stopping import (
-    Criteria,
-    StopMode,
-    gap_p_value_of,
-    interval_of,
-    sizes_of,
-)
 from pytest_cpg.gates.presets import completed
 from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.paired import METHODS
@@ -71,7 +65,7 @@ class Spec:
 
     task: TaskChoice
     design: Callable[[Task], Design]
-    criteria: Criteria
+    criteria: stopping.Criteria
     diagnosed: str
 
     def planned(self, task: Task, model: Any) -> Design:
@@ -110,18 +104,18 @@ def spec_of(asked: Asked) -> Spec:
             margin = between(0, 1 if metric == "success" else float("inf"))(margin)
     except ArgumentTypeError as error:
         raise ValueError(f"margin: {error}") from None
-    interval = interval_of(
+    interval = stopping.interval_of(
         "auto" if metric == "return" else values["interval"],
         asked.family_size,
         has_margin=margin is not None and metric == "success",
     )
-    stop: StopMode = "fixed" if metric == "return" else values["stop"]
-    episodes = sizes_of(
+    stop: stopping.StopMode = "fixed" if metric == "return" else values["stop"]
+    episodes = stopping.sizes_of(
         asked, stop=stop, metric=metric, level=asked.shared(values["confidence"]), interval=interval
     )
     if asked.is_smoke:
         stop, episodes = "fixed", _SMOKE_EPISODES
-    criteria = Criteria(
+    criteria = stopping.Criteria(
         tolerance=values["tolerance"],
         min_oracle=values["min_oracle"],
         interval=interval,
@@ -279,7 +273,7 @@ class PlanningGap:
         """Return what a result brings to the family of all gates."""
         is_within = result.margin is not None and result.verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE
         return Alarm(
-            p_value=lambda: gap_p_value_of(result),
+            p_value=lambda: stopping.gap_p_value_of(result),
             rate=(1 - result.level) / 2,
             is_settled=is_within or result.verdict is Verdict.MODEL_BOTTLENECK,
         )

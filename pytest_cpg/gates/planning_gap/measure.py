@@ -11,27 +11,14 @@ from typing import Any
 from pytest_cpg.contracts import IncompleteError, TaskError, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import NoteOnStarts, Restored, SuccessSource, goals_of
+from pytest_cpg.episodes import probe
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arms import ArmRuns, Execution
 from pytest_cpg.episodes.design import Design, Starts
-from pytest_cpg.episodes.probe import (
-    bound_as_truth,
-    bound_to_starts,
-    faults_of,
-    ignores_action,
-    starts_of,
-    unchanged,
-)
 from pytest_cpg.episodes.stage import ArmProgress
+from pytest_cpg.gates.planning_gap import stopping
 from pytest_cpg.gates.planning_gap.diagnosis.dead_ends import dead_ends
 from pytest_cpg.gates.planning_gap.result import GateResult, Look, is_too_weak, pairs_of
-from pytest_cpg.gates.planning_gap.stopping import (
-    Criteria,
-    WeighedArm,
-    gap_interval,
-    is_settled,
-    weigh_arm,
-)
 from pytest_cpg.machine.processors import kernels, processor_name
 from pytest_cpg.planners import rollout_steps_per_plan
 from pytest_cpg.stats import Verdict
@@ -47,7 +34,7 @@ from pytest_cpg.world_models import (
     weights_digest,
 )
 
-_USUAL = Criteria()
+_USUAL = stopping.Criteria()
 # Chance this near to the oracle leaves little of the oracle's success to planning.
 _CHANCE_SHARE = 0.5
 
@@ -58,7 +45,7 @@ class LoopFallbackWarning(UserWarning):
 
 def measure_gap(
     design: Design,
-    criteria: Criteria = _USUAL,
+    criteria: stopping.Criteria = _USUAL,
     *,
     oracle: Any,
     learned: Any,
@@ -77,11 +64,7 @@ def measure_gap(
     _check_roles(oracle, learned, is_aa=criteria.is_aa)
     with inference(oracle, learned):
         check_tells_success(design)
-        starts = starts_of(design)
-        models = {
-            "oracle": bound_as_truth(oracle, design, starts),
-            "learned": bound_to_starts(learned, design, starts),
-        }
+        starts, models = probe.bound_arms(design, oracle=oracle, learned=learned)
         if _begins_from_policy(design, models["learned"]):
             swapped = (*models["learned"].swapped, "policy")
             models["learned"] = replace(models["learned"], swapped=swapped)
@@ -91,14 +74,14 @@ def measure_gap(
         # Beside a surrogate it would not tell what the score loses.
         if rescored is not None and isinstance(oracle, OracleDynamics):
             models["rescored"] = rescored
-        with unchanged("the learned model", models["learned"], design, starts):
+        with probe.unchanged("the learned model", models["learned"], design, starts):
             execution = execution or Execution()
             runs = ArmRuns(
                 design, starts, components, models, progress=progress, execution=execution
             )
             arms, weighed, looks = _run_arms(design, criteria, runs)
             # What two episodes do not show, the whole gate may.
-            is_blind = not criteria.is_smoke and ignores_action(
+            is_blind = not criteria.is_smoke and probe.ignores_action(
                 models["learned"],
                 design,
                 starts,
@@ -122,15 +105,15 @@ def measure_gap(
 
 
 def _run_arms(
-    design: Design, criteria: Criteria, runs: ArmRuns
-) -> tuple[dict[str, Arm], dict[str, WeighedArm], tuple[Look, ...]]:
+    design: Design, criteria: stopping.Criteria, runs: ArmRuns
+) -> tuple[dict[str, Arm], dict[str, stopping.WeighedArm], tuple[Look, ...]]:
     """Run arms from look to look until the verdict is settled, then all as far as the learned one.
 
     Chance is judged at the same looks as the learned arm, and may need more of them: until it is
     settled, a verdict that would pass does not say that a model without any knowledge would not.
     """
     done: dict[str, Arm] = {}
-    weighed: dict[str, WeighedArm] = {}
+    weighed: dict[str, stopping.WeighedArm] = {}
     boundary, open_arms = criteria.boundary(design), ["learned", "chance"]
     looks: list[Look] = []
     try:
@@ -139,7 +122,7 @@ def _run_arms(
             for name in open_arms:
                 done[name] = runs[name].advance(size)
             for name in open_arms:
-                weighed[name] = weigh_arm(design, criteria, number, done, name)
+                weighed[name] = stopping.weigh_arm(design, criteria, number, done, name)
             if boundary and "learned" in open_arms:
                 pairs = pairs_of(done["oracle"], done["learned"])
                 statistic = paired_statistic(
@@ -149,7 +132,9 @@ def _run_arms(
                     margin=boundary.margin,
                 )
                 looks.append(Look(size, statistic, boundary.critical_values[number]))
-            open_arms = [name for name in open_arms if not is_settled(weighed[name], criteria)]
+            open_arms = [
+                name for name in open_arms if not stopping.is_settled(weighed[name], criteria)
+            ]
             is_bad = weighed["learned"][1].verdict is Verdict.MODEL_BOTTLENECK
             if "learned" not in open_arms and (is_bad or not open_arms):
                 break
@@ -160,31 +145,27 @@ def _run_arms(
             if name not in done or done[name].episodes < size:
                 done[name] = runs[name].advance(size)
     except IncompleteError as error:
-        raise IncompleteError(f"{error}. {_so_far(done)}") from None
+        arms = ", ".join(f"{a.name} solved {a.success_count}/{a.episodes}" for a in done.values())
+        raise IncompleteError(
+            f"{error}. {f'Finished: {arms}' if done else 'No arm was finished'}; without the "
+            f"others there is no verdict. Use fewer episodes or more time (pytest --cpg-plan says "
+            f"what a gate takes), or go on from here with --cpg-resume."
+        ) from None
     finally:
         runs.keep()
     return done, weighed, tuple(looks)
 
 
-def _so_far(done: Mapping[str, Arm]) -> str:
-    arms = ", ".join(f"{a.name} solved {a.success_count}/{a.episodes}" for a in done.values())
-    return (
-        f"{f'Finished: {arms}' if done else 'No arm was finished'}; without the others there is no "
-        f"verdict. Use fewer episodes or more time (pytest --cpg-plan says what a gate takes), or "
-        f"go on from here with --cpg-resume."
-    )
-
-
 def gate_result(
     design: Design,
-    criteria: Criteria,
+    criteria: stopping.Criteria,
     models: Mapping[str, BoundModel],
     starts: Starts,
     *,
     oracle: Arm,
     learned: Arm,
     chance: Arm,
-    weighed: Mapping[str, WeighedArm],
+    weighed: Mapping[str, stopping.WeighedArm],
     rescored: Arm | None = None,
     looks: tuple[Look, ...] = (),
 ) -> GateResult:
@@ -198,7 +179,7 @@ def gate_result(
     if criteria.is_smoke:
         verdict = Weighed(Verdict.INCONCLUSIVE, "nothing: this is a smoke test")
     beside = criteria.interval if criteria.interval in PAIRED_METHODS else "bonett-price"
-    paired = gap_interval(beside, oracle, learned, level=criteria.gap_level(design))
+    paired = stopping.gap_interval(beside, oracle, learned, level=criteria.gap_level(design))
     if design.metric == "success" and criteria.stop == "fixed" and criteria.interval == beside:
         paired = interval
     names = ("tolerance", "min_oracle", "margin", "stop", "method", "family_size", "group")
@@ -230,7 +211,7 @@ def gate_result(
         if criteria.is_smoke
         else tuple(_notes_on(design, models, in_place, oracle, chance)),
         faults=(
-            *faults_of(models["learned"]),
+            *probe.faults_of(models["learned"]),
             *(_differences_of(oracle, learned) if criteria.is_aa else ()),
         ),
     )

@@ -292,11 +292,6 @@ def _reached(gate: BaselineGate) -> str:
     return f"mean return {_cell(gate)}" if of_return else "{} of {}".format(*gate.learned_arm)
 
 
-def _from_to(then: BaselineGate, now: BaselineGate) -> str:
-    (was, of), (solved, episodes) = then.learned_arm, now.learned_arm
-    return f"{was}{f' of {of}' * (of != episodes)} -> {solved} of {episodes}"
-
-
 def _changed_run(then: BaselineGate, now: BaselineGate) -> Iterator[str]:
     if then.seed != now.seed:
         yield f"seed {then.seed} -> {now.seed}"
@@ -330,41 +325,34 @@ def _compared(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
     if then.design.short_hash != now.design.short_hash:
         return Drift(label=Label.INCOMPARABLE, text=f"{_reached(then)} under another design")
     if then.design.metric == "return":
-        return _by_returns(then, now, level)
-    if then.seed == now.seed:
-        return _by_starts(then, now, level)
-    drop = agresti_caffo_interval(*then.learned_arm, *now.learned_arm, level=level)
-    text = f"{_from_to(then, now)} other starts, a drop of {with_ends(drop)}"
-    label = Label.of(drop.low, drop.high, is_same=drop.estimate == 0)
-    return Drift(label=label, text=text, interval=drop)
-
-
-def _by_starts(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
-    common = list(zip(then.learned, now.learned, strict=False))
-    worse = tuple(start for start, pair in enumerate(common) if pair == ("1", "0"))
-    lost, gained = len(worse), common.count(("0", "1"))
+        common = min(len(then.learned), len(now.learned))
+        if then.seed != now.seed or common < 2:
+            text = f"{_reached(then)}, and returns are compared on two or more common starts"
+            return Drift(label=Label.INCOMPARABLE, text=text)
+        old, new = then.learned_returns[:common], now.learned_returns[:common]
+        drop = paired_mean_interval(old, new, level=level)
+        text = (
+            f"mean return {_cell(then)} -> {_cell(now)}, on common starts a drop of "
+            f"{with_ends(drop, '.3g')}"
+        )
+        label = Label.of(drop.low, drop.high, is_same=old == new)
+        return Drift(label=label, text=text, interval=drop)
+    (was, of), (solved, episodes) = then.learned_arm, now.learned_arm
+    text = f"{was}{f' of {of}' * (of != episodes)} -> {solved} of {episodes}"
+    if then.seed != now.seed:
+        drop = agresti_caffo_interval(was, of, solved, episodes, level=level)
+        text = f"{text} other starts, a drop of {with_ends(drop)}"
+        label = Label.of(drop.low, drop.high, is_same=drop.estimate == 0)
+        return Drift(label=label, text=text, interval=drop)
+    shared = list(zip(then.learned, now.learned, strict=False))
+    worse = tuple(start for start, pair in enumerate(shared) if pair == ("1", "0"))
+    lost, gained = len(worse), shared.count(("0", "1"))
     p = exact_mcnemar_p_value(lost=lost, gained=gained)
     shown = f"p = {p:.2g}" if p >= _SURE else f"p < {_SURE:g}"
-    text = f"{_from_to(then, now)}, lost {lost} start{'s'[: lost != 1]}, gained {gained} ({shown})"
+    told = f", lost {lost} start{'s'[: lost != 1]}, gained {gained} ({shown})"
+    label = Label.REGRESSED if lost > gained else Label.IMPROVED
     if lost == gained == 0:
-        label, text = Label.UNCHANGED, f"{_from_to(then, now)}, no start lost or gained"
+        label, told = Label.UNCHANGED, ", no start lost or gained"
     elif p > 1 - level:
         label = Label.UNRESOLVED
-    else:
-        label = Label.REGRESSED if lost > gained else Label.IMPROVED
-    return Drift(label=label, text=text, worse=worse, lost=lost, gained=gained, p_value=p)
-
-
-def _by_returns(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
-    common = min(len(then.learned), len(now.learned))
-    if then.seed != now.seed or common < 2:
-        text = f"{_reached(then)}, and returns are compared on two or more common starts"
-        return Drift(label=Label.INCOMPARABLE, text=text)
-    old, new = then.learned_returns[:common], now.learned_returns[:common]
-    drop = paired_mean_interval(old, new, level=level)
-    text = (
-        f"mean return {_cell(then)} -> {_cell(now)}, on common starts a drop of "
-        f"{with_ends(drop, '.3g')}"
-    )
-    label = Label.of(drop.low, drop.high, is_same=old == new)
-    return Drift(label=label, text=text, interval=drop)
+    return Drift(label=label, text=text + told, worse=worse, lost=lost, gained=gained, p_value=p)

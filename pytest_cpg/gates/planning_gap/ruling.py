@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from pytest_cpg.gates.card import AA_CHECK, SMOKE_TEST, Ruling, Severity
 from pytest_cpg.gates.kind import Compared, Finding
@@ -15,58 +14,45 @@ from pytest_cpg.gates.planning_gap.result import (
 )
 from pytest_cpg.stats import Interval, Verdict
 from pytest_cpg.stats.rankings import cluster_interval, cluster_return_interval
-from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
+from pytest_cpg.stats.verdicts import weigh_gap, weigh_returns
 
 
 def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
     """Return what a result says to a test that accepts no verdict worse than this one."""
+    blind, faults, verdict = blindness(result, accepts), result.faults, result.verdict
+    is_blind = result.is_oracle_too_weak or blind is not None
+    severity = Severity.BLIND if is_blind else Severity(verdict.severity)
+    reason = faults[0] if faults else None
+    if result.is_smoke:
+        severity, reason = Severity.GOOD, None
+    # Two arms of one model that differ say more than whatever else may be wrong.
+    elif result.is_aa and faults:
+        pass
+    elif result.is_oracle_too_weak:
+        reason = (
+            f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, a rate of "
+            f"at most {highest_rate_of(result.oracle):.3f}, and min_oracle asks for "
+            f"{result.min_oracle:g}"
+        )
+    elif not result.is_aa and verdict.severity > accepts.severity:
+        reason = f"the verdict is worse than {accepts}"
+    elif blind is not None and Verdict.PLANNER_BOTTLENECK.severity > accepts.severity:
+        reason = blind
+    if result.is_aa and not result.is_smoke:
+        # No model is judged: that random actions would pass matters only where it is not accepted.
+        severity = Severity.BLIND if reason else Severity.GOOD
     doubt = None
     if not result.is_smoke:
         doubt = f"judged by {result.evidence}" if result.is_weak else None
         # What is wrong with stored arms says nothing of this verdict: they were run anew.
         doubt = next((note for note in result.notes if note not in result.reuse), doubt)
-    check = AA_CHECK if result.is_aa else ""
     return Ruling(
         label=result.label,
-        severity=severity_of(result, accepts),
-        reason=failure_reason(result, accepts),
+        severity=Severity.BROKEN if faults else severity,
+        reason=reason,
         doubt=doubt,
-        check=SMOKE_TEST if result.is_smoke else check,
+        check=SMOKE_TEST if result.is_smoke else AA_CHECK if result.is_aa else "",
     )
-
-
-def severity_of(result: GateResult, accepts: Verdict) -> Severity:
-    """Return how bad a result is to a test that accepts no verdict worse than this one."""
-    if result.faults:
-        return Severity.BROKEN
-    if result.is_smoke:
-        return Severity.GOOD
-    if result.is_aa:
-        # No model is judged: that random actions would pass matters only where it is not accepted.
-        return Severity.BLIND if failure_reason(result, accepts) else Severity.GOOD
-    is_blind = result.is_oracle_too_weak or blindness(result, accepts) is not None
-    return Severity.BLIND if is_blind else Severity(result.verdict.severity)
-
-
-def failure_reason(result: GateResult, max_verdict: Verdict) -> str | None:
-    """Say in one line why a test that accepts ``max_verdict`` fails; None when it passes."""
-    if result.is_smoke:
-        return None
-    # Two arms of one model that differ say more than whatever else may be wrong.
-    if result.is_aa and result.faults:
-        return result.faults[0]
-    if result.is_oracle_too_weak:
-        return (
-            f"the oracle solves {result.oracle.success_count}/{result.oracle.episodes}, a rate of "
-            f"at most {highest_rate_of(result.oracle):.3f}, and min_oracle asks for "
-            f"{result.min_oracle:g}"
-        )
-    if not result.is_aa and result.verdict.severity > max_verdict.severity:
-        return f"the verdict is worse than {max_verdict}"
-    blind = blindness(result, max_verdict)
-    if blind is not None and Verdict.PLANNER_BOTTLENECK.severity > max_verdict.severity:
-        return blind
-    return result.faults[0] if result.faults else None
 
 
 def blindness(result: GateResult, max_verdict: Verdict) -> str | None:
@@ -114,28 +100,29 @@ def judge_recipe(results: Sequence[GateResult]) -> tuple[Verdict, Interval]:
     give to every checkpoint's arms with the recipe's interval, at the level of the gates' own;
     INCONCLUSIVE where they do not agree.
     """
-    level, metric = results[0].interval.level, results[0].design.metric
-    same_starts = len({result.seed for result in results}) < len(results)
-    bound: Callable[..., Interval] = cluster_interval
-    oracle: list[Any] = [result.oracle.solved for result in results]
-    learned: list[Any] = [result.learned.solved for result in results]
-    if metric == "return":
-        bound, learned = cluster_return_interval, [result.learned.returns for result in results]
-        oracle = [result.oracle.returns[: result.learned.episodes] for result in results]
-    interval = bound(oracle, learned, level=level, same_starts=same_starts)
-    verdicts = {_weighed(result, interval).verdict for result in results}
+    level, seeds = results[0].interval.level, {result.seed for result in results}
+    arms = [(result.oracle, result.learned) for result in results]
+    same_starts = len(seeds) < len(results)
+    verdicts = set()
+    if results[0].design.metric == "return":
+        shared = [oracle.returns[: learned.episodes] for oracle, learned in arms]
+        learnt = [learned.returns for _, learned in arms]
+        interval = cluster_return_interval(shared, learnt, level=level, same_starts=same_starts)
+        for result, (oracle, learned) in zip(results, arms, strict=True):
+            possible = possible_return_gap(oracle, learned, result.chance, level=level)
+            possible = max(interval.high, possible)
+            weighed = weigh_returns(
+                interval, starts=learned.episodes, possible=possible, margin=result.margin
+            )
+            verdicts.add(weighed.verdict)
+    else:
+        solved = [(oracle.solved, learned.solved) for oracle, learned in arms]
+        both = (list(of_arm) for of_arm in zip(*solved, strict=True))
+        interval = cluster_interval(*both, level=level, same_starts=same_starts)
+        for result, pair in zip(results, solved, strict=True):
+            weighed = weigh_gap(interval, *pair, tolerance=result.tolerance, margin=result.margin)
+            verdicts.add(weighed.verdict)
     return verdicts.pop() if len(verdicts) == 1 else Verdict.INCONCLUSIVE, interval
-
-
-def _weighed(result: GateResult, interval: Interval) -> Weighed:
-    oracle, learned, margin = result.oracle, result.learned, result.margin
-    if result.design.metric == "return":
-        level, starts = result.interval.level, learned.episodes
-        possible = possible_return_gap(oracle, learned, result.chance, level=level)
-        possible = max(interval.high, possible)
-        return weigh_returns(interval, starts=starts, possible=possible, margin=margin)
-    tolerance = result.tolerance
-    return weigh_gap(interval, oracle.solved, learned.solved, tolerance=tolerance, margin=margin)
 
 
 def recipe_findings(compared: Sequence[Compared], groups: Mapping[str, str]) -> list[Finding]:
@@ -170,7 +157,11 @@ def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Find
             f"them with the same group="
         )
     (verdict, interval), metric = judge_recipe(results), results[0].design.metric
-    form, strictest = "+.2f" if metric == "success" else "+.3g", _accepted(members)
+    form = "+.2f" if metric == "success" else "+.3g"
+    accepted = [Verdict(member.max_verdict.label) for member in members]
+    strictest = min(accepted, key=lambda verdict: verdict.severity)
+    # One that its checkpoints do not settle informs: proof takes more of them than most have.
+    strictest = max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)
     is_worse = verdict.severity > strictest.severity
     # What fails without the checkpoints that are expected to is no fault of theirs.
     others = [member.result for member in members if not member.is_excused]
@@ -184,14 +175,6 @@ def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Find
         f"checkpoints as clusters ({interval.method}): {checkpoints}{beside}",
         fails=is_worse and not is_expected,
     )
-
-
-def _accepted(members: Sequence[Compared]) -> Verdict:
-    """Return the worst verdict that a recipe may have: what its strictest gate accepts."""
-    # One that its checkpoints do not settle informs: proof takes more of them than most have.
-    accepted = [Verdict(member.max_verdict.label) for member in members]
-    strictest = min(accepted, key=lambda verdict: verdict.severity)
-    return max(strictest, Verdict.INCONCLUSIVE, key=lambda verdict: verdict.severity)
 
 
 def _arms(result: GateResult) -> str:

@@ -97,19 +97,16 @@ def weigh_arm(
 ) -> WeighedArm:
     """Return what look ``number`` says of an arm: the learned one, or chance in its place."""
     oracle, arm, margin = done["oracle"], done[name], criteria.margin
-    if design.metric == "return":
-        level = criteria.gap_level(design)
-        interval = return_gap(oracle, arm, level=level)
-        possible = interval.high
-        if margin is not None:
-            possible = possible_return_gap(oracle, arm, done["chance"], level=level)
-        starts = arm.episodes
-        return interval, weigh_returns(interval, starts=starts, possible=possible, margin=margin)
-    interval = criteria.bound(design, number, oracle, arm)
-    tolerance = criteria.tolerance
-    return interval, weigh_gap(
-        interval, oracle.solved, arm.solved, tolerance=tolerance, margin=margin
-    )
+    if design.metric == "success":
+        interval, solved = criteria.bound(design, number, oracle, arm), (oracle.solved, arm.solved)
+        return interval, weigh_gap(interval, *solved, tolerance=criteria.tolerance, margin=margin)
+    level = criteria.gap_level(design)
+    interval = return_gap(oracle, arm, level=level)
+    possible = interval.high
+    if margin is not None:
+        possible = possible_return_gap(oracle, arm, done["chance"], level=level)
+    starts = arm.episodes
+    return interval, weigh_returns(interval, starts=starts, possible=possible, margin=margin)
 
 
 def is_settled(weighed: WeighedArm, criteria: Criteria) -> bool:

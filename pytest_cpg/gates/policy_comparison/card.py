@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pytest_cpg.episodes.decisions import evenly
 from pytest_cpg.gates.card import Effect, Figure, Row, Severity, Table, Trend, numbers_of
 from pytest_cpg.gates.criteria import CriteriaKind
 from pytest_cpg.gates.criterion import Criterion, Standing, Words
@@ -51,11 +52,15 @@ def shown(
 ) -> dict[str, Any]:
     """Return what the card of a result has beside the words of its label."""
     auroc, label, wrong, queries = result.auroc, kind.label(result), result.wrong_count, len(result)
-    trivial = f"{result.trivial_loss * queries:.0f}"
+    trivial, judged = f"{result.trivial_loss * queries:.0f}", f"{wrong} wrong, "
+    if auroc is None:
+        judged += f"loss {result.loss.estimate:.3f} {ends(result.loss)}"
+    else:
+        judged += f"AUROC {with_ends(auroc)}"
     card = {
         "kind": "policy comparison",
         "subject": result.design.name,
-        "judged": _judged(result),
+        "judged": judged,
         "sentence": f"the model is wrong on {wrong} of {queries} queries, the best answer without "
         f"one on {trivial}",
         "size": f"{queries} queries",
@@ -121,12 +126,6 @@ def _more_queries(result: ComparisonResult, criteria: Sequence[Criterion]) -> st
     return f" About {count} queries in place of {len(result)} would decide, if the shares stay."
 
 
-def _judged(result: ComparisonResult) -> str:
-    if result.auroc is None:
-        return f"{result.wrong_count} wrong, loss {result.loss.estimate:.3f} {ends(result.loss)}"
-    return f"{result.wrong_count} wrong, AUROC {with_ends(result.auroc)}"
-
-
 def _table(kind: CriteriaKind[ComparisonResult], result: ComparisonResult) -> Table:
     beside = []
     if result.auroc is None:
@@ -171,7 +170,16 @@ def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
         "calibration",
         f"ECE {reliability.ece:.3f}, after isotonic regression {reliability.calibrated_ece:.3f}",
     )
-    yield "one step", _one_step(result)
+    one_step, errors = (
+        "not checked: return Transitions from a training_data fixture",
+        result.one_step,
+    )
+    if errors is not None:
+        one_step = (
+            f"error {errors.learned:.3g}, and {errors.frozen:.3g} if nothing moved ({errors.steps} "
+            f"steps of training_data)"
+        )
+    yield "one step", one_step
     horizons = [grades.horizon for grades in result.grades.by_horizon]
     yield (
         "queries",
@@ -181,16 +189,6 @@ def _facts(result: ComparisonResult, model: str) -> Iterator[tuple[str, str]]:
     name = f" ({model})" if model else ""
     yield "model", f"{design.members} members{name}, confidence {criteria.confidence}"
     yield "family", f"{criteria.family_size} gates" if criteria.family_size > 1 else ""
-
-
-def _one_step(result: ComparisonResult) -> str:
-    errors = result.one_step
-    if errors is None:
-        return "not checked: return Transitions from a training_data fixture"
-    return (
-        f"error {errors.learned:.3g}, and {errors.frozen:.3g} if nothing moved ({errors.steps} "
-        f"steps of training_data)"
-    )
 
 
 def _trends(result: ComparisonResult) -> Iterator[Trend]:
@@ -320,5 +318,4 @@ def _thinned(
     points: Sequence[tuple[float, float]], *, most: int = _MOST_POINTS
 ) -> tuple[tuple[float, float], ...]:
     """Return points that are enough for a picture, both ends among them."""
-    chosen = np.linspace(0, len(points) - 1, min(len(points), most)).round().astype(int)
-    return tuple(points[at] for at in dict.fromkeys(chosen.tolist()))
+    return tuple(points[at] for at in evenly(np.arange(len(points)), most))

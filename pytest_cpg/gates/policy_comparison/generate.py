@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import combinations
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from itertools import combinations, product
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -59,46 +59,43 @@ def generate_queries(
     """
     if not isinstance(task, Task):
         raise ValueError(f"task must be a task such as TASKS['maze'](), got {task!r:.60}")
-    if not isinstance(horizons, Sequence):
-        raise ValueError(f"horizons must be several, got {horizons!r}: write ({horizons!r},)")
     seed = check_count("seed", seed)
     candidates = check_count("candidates", candidates, least=1)
-    horizons = tuple(check_count("horizons", horizon, least=1) for horizon in horizons)
+    horizons = _checked(horizons)
     acting = policies_of(policies)
     if len(acting) < 2:
         raise ValueError(f"need at least two policies to compare, got {len(acting)}")
-    _check(candidates, horizons, starts, gap=gap, discount=discount, same_start=same_start)
-    names = [f"policy {number}" for number in range(len(acting))]
+    _check(candidates, starts, gap=gap, discount=discount, same_start=same_start)
 
     def act(
         policy: int, seen: FloatArray, step: int = 0, begun: FloatArray | None = None
     ) -> FloatArray:
-        return checked_actions(
-            acting[policy], names[policy], seen, task.actions, step=step, starts=begun
-        )
+        name = f"policy {policy}"
+        return checked_actions(acting[policy], name, seen, task.actions, step=step, starts=begun)
 
     observed = task.observe(task.reset(np.arange(_PROBES)))
     for number, policy in enumerate(acting):
-        check_repeats(policy, names[number], observed, act(number, observed))
+        check_repeats(policy, f"policy {number}", observed, act(number, observed))
     reached = reached_states(task, act, policies=len(acting), seed=seed, behaviour=starts)
     states = _living(task, reached)
+    pairs = np.array(list(combinations(range(len(acting)), 2)))
     blocks = []
-    for horizon in horizons:
-        for first in range(0, candidates, _BLOCK):
-            drawn = _candidates(
-                task,
-                np.arange(_BLOCK) + first,
-                seed=seed,
-                horizon=horizon,
-                starts=len(states),
-                policies=len(acting),
-                same_start=same_start,
-            )
-            returns = true_returns(task, drawn.sides(states, horizon), act, discount)
-            horizon_of = np.full((1, _BLOCK), horizon)
-            blocks.append((horizon_of, returns.reshape(2, -1), *drawn))
-            if progress is not None:
-                progress(len(blocks) * _BLOCK, len(horizons) * candidates)
+    for horizon, first in product(horizons, range(0, candidates, _BLOCK)):
+        # A candidate depends on its index, the seed and its horizon alone.
+        indices = range(first, first + _BLOCK)
+        rngs = [Stream.QUERIES.of(seed, Drawn.CANDIDATES, horizon, index) for index in indices]
+        begun, chosen = _sides(rngs, pairs, starts=len(states), same_start=same_start)
+        opening = np.moveaxis(task.actions.sample(rngs, (2,)), 1, 0)
+        both = Side(
+            states=states[begun.reshape(-1)],
+            policies=chosen.reshape(-1),
+            horizons=np.full(2 * _BLOCK, horizon),
+            actions=opening.reshape(2 * _BLOCK, 1, -1),
+        )
+        returns = true_returns(task, both, act, discount).reshape(2, -1)
+        blocks.append((np.full((1, _BLOCK), horizon), returns, begun, chosen, opening))
+        if progress is not None:
+            progress(len(blocks) * _BLOCK, len(horizons) * candidates)
     return PolicyQueries(
         environment=task.name,
         policies=acting,
@@ -106,6 +103,21 @@ def generate_queries(
         action_space=task.actions,
         **_remaining(task, states, blocks, gap),
     )
+
+
+def _sides(
+    rngs: Sequence[np.random.Generator], pairs: IntArray, *, starts: int, same_start: float
+) -> tuple[IntArray, IntArray]:
+    """Return rows of the starts, and policies, of sides a and b: both [2, B].
+
+    Of ``pairs`` of policies, so that the smaller index is always the first.
+    """
+    policies = np.stack([pairs[rng.integers(len(pairs))] for rng in rngs], axis=1)
+    rows = np.stack([rng.integers(starts, size=2) for rng in rngs], axis=1)
+    # The second number decides nothing any more, and without it old seeds had other actions.
+    is_same = np.array([rng.random(2)[0] < same_start for rng in rngs])
+    rows[1] = np.where(is_same, rows[0], rows[1])
+    return rows, policies
 
 
 def _remaining(
@@ -154,18 +166,25 @@ def _living(task: Task, states: FloatArray) -> FloatArray:
     return states[~is_over]
 
 
-def _check(candidates: int, horizons: Sequence[int], starts: str, **numbers: float) -> None:
+def _checked(horizons: object) -> tuple[int, ...]:
+    """Return horizons, or raise ValueError for what are none."""
+    if not isinstance(horizons, Sequence):
+        raise ValueError(f"horizons must be several, got {horizons!r}: write ({horizons!r},)")
+    counts = tuple(check_count("horizons", horizon, least=1) for horizon in horizons)
+    if not counts:
+        raise ValueError("horizons must be at least one, got none")
+    rising = tuple(sorted(set(counts)))
+    if counts != rising:
+        raise ValueError(f"horizons must increase, got {counts!r}: write {rising!r}")
+    return counts
+
+
+def _check(candidates: int, starts: str, **numbers: float) -> None:
     """Raise ValueError for an impossible setting."""
     if candidates % _BLOCK:
         raise ValueError(
             f"candidates must be a multiple of {_BLOCK}, which are simulated at once, got "
             f"{candidates!r}"
-        )
-    if not horizons:
-        raise ValueError("horizons must be at least one, got none")
-    if list(horizons) != sorted(set(horizons)):
-        raise ValueError(
-            f"horizons must increase, got {horizons!r}: write {tuple(sorted(set(horizons)))!r}"
         )
     if starts not in get_args(Behaviour):
         raise ValueError(f"starts must be one of {get_args(Behaviour)}, got {starts!r}")
@@ -225,14 +244,10 @@ def acted(
     act: Acting, policies: IntArray, observations: FloatArray, step: int, starts: FloatArray
 ) -> FloatArray:
     """Return what policies, one index a row [B], do on observations [B, O]: [B, A]."""
-    order = np.argsort(policies, kind="stable")
-    acting, begins = np.unique(policies[order], return_index=True)
-    parts = [
-        act(int(policy), observations[rows], step, starts[rows])
-        for policy, rows in zip(acting, np.split(order, begins[1:]), strict=True)
-    ]
+    groups = [(policy, np.flatnonzero(policies == policy)) for policy in np.unique(policies)]
+    parts = [act(int(policy), observations[of], step, starts[of]) for policy, of in groups]
     actions = np.empty((len(policies), parts[0].shape[1]))
-    actions[order] = np.concatenate(parts)
+    actions[np.concatenate([of for _, of in groups])] = np.concatenate(parts)
     return actions
 
 
@@ -256,51 +271,6 @@ class Drawn(IntEnum):
     EPISODES = 0
     CANDIDATES = 1
     STRETCHES = 2
-
-
-class Candidates(NamedTuple):
-    """Pairs of sides a and b, ``B`` of them: rows of the starts to draw from, and policies.
-
-    The smaller index of a policy is always the first. Actions [2, B, A] are done first.
-    """
-
-    starts: IntArray
-    policies: IntArray
-    actions: FloatArray
-
-    def sides(self, states: FloatArray, horizon: int) -> Side:
-        """Return both sides as rows [2 * B], those of a first, of starts ``states`` [P, S]."""
-        rows = self.starts.reshape(-1)
-        return Side(
-            states=states[rows],
-            policies=self.policies.reshape(-1),
-            horizons=np.full(len(rows), horizon),
-            actions=self.actions.reshape(len(rows), 1, -1),
-        )
-
-
-def _candidates(
-    task: Task,
-    indices: IntArray,
-    *,
-    seed: int,
-    horizon: int,
-    starts: int,
-    policies: int,
-    same_start: float,
-) -> Candidates:
-    """Return the candidates of these indices [B]; each depends on its index, seed and horizon.
-
-    ``starts`` and ``policies`` are how many there are to draw from.
-    """
-    pairs = np.array(list(combinations(range(policies), 2)))
-    rngs = [Stream.QUERIES.of(seed, Drawn.CANDIDATES, horizon, index) for index in indices]
-    chosen = np.stack([pairs[rng.integers(len(pairs))] for rng in rngs], axis=1)
-    drawn = np.stack([rng.integers(starts, size=2) for rng in rngs], axis=1)
-    # The second number decides nothing any more, and without it old seeds had other actions.
-    is_same = np.array([rng.random(2)[0] < same_start for rng in rngs])
-    drawn[1] = np.where(is_same, drawn[0], drawn[1])
-    return Candidates(drawn, chosen, np.moveaxis(task.actions.sample(rngs, (2,)), 1, 0))
 
 
 def reached_states(

@@ -93,8 +93,16 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
             )
         _check_queries(queries, name)
         level = asked.shared(values["confidence"])
-        for limit, count in (("max_loss", 1.0), ("max_risk", _COVERAGE)):
-            _check_can_be_missed(limit, values[limit], len(queries) * count, level)
+        for name_of_limit, share in (("max_loss", 1.0), ("max_risk", _COVERAGE)):
+            limit, asked_of = values[name_of_limit], int(len(queries) * share)
+            # A model keeps this limit that is wrong in every answer.
+            surely = wilson_interval(asked_of, asked_of, level=level).low
+            if limit is not None and limit >= surely:
+                raise ValueError(
+                    f"{name_of_limit}={limit:g} is kept by every model: one whose {asked_of} "
+                    f"answers are all wrong is surely above {surely:.2f} only. Write a limit below "
+                    f"that."
+                )
         return Spec(
             name=name,
             queries=queries,
@@ -172,7 +180,26 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
         """Compare query by query: the loss and the AUROC."""
         was, pairs = then.wrong.count("1"), [*zip(then.wrong, now.wrong, strict=True)]
         worse = tuple(query for query, pair in enumerate(pairs) if pair == ("0", "1"))
-        label, text, added = _evidence(then, now, result)
+        label, text = Label.UNCHANGED, "the same answers, in the same order of confidence"
+        added: Interval | None = None
+        if (then.wrong, then.levels) != (now.wrong, now.levels):
+            criteria = result.criteria
+            sampled = sampled_differences(
+                result.graded,
+                then.graded(result),
+                rng=np.random.default_rng(criteria.seed),
+                resamples=criteria.resamples,
+            )
+            # Loss and AUROC are two chances to differ.
+            level = 1 - (1 - criteria.level) / 2
+            changes = {name: difference.interval(level) for name, difference in sampled.items()}
+            added = changes["loss"]
+            text, low, high = f"loss {with_ends(added, '+.3f')}", added.low, added.high
+            are_few = min(was, result.wrong_count) < FEWEST_ERRORS
+            if not are_few and (auroc := changes.get("auroc")) is not None:
+                text += f", AUROC {with_ends(auroc, '+.3f')}"
+                low, high = max(low, -auroc.high), min(high, -auroc.low)
+            label = Label.of(low, high, is_same=False)
         return Drift(
             label=label,
             text=f"{was} -> {result.wrong_count} of {len(result)} wrong, {text}",
@@ -219,42 +246,6 @@ class PolicyComparison(CriteriaKind[ComparisonResult]):
             "steps: imagined by each member of the ensemble; +-: half of the interval of the loss, "
             "if every query is from a start of its own",
             *(["? loss assumed: nothing was accepted yet"] if assumed else []),
-        )
-
-
-def _evidence(
-    then: KeptAnswers, now: KeptAnswers, result: ComparisonResult
-) -> tuple[Label, str, Interval | None]:
-    """Return what two results say, and the loss that was added."""
-    if (then.wrong, then.levels) == (now.wrong, now.levels):
-        return Label.UNCHANGED, "the same answers, in the same order of confidence", None
-    criteria = result.criteria
-    sampled = sampled_differences(
-        result.graded,
-        then.graded(result),
-        rng=np.random.default_rng(criteria.seed),
-        resamples=criteria.resamples,
-    )
-    # Loss and AUROC are two chances to differ.
-    level = 1 - (1 - criteria.level) / 2
-    changes = {name: difference.interval(level) for name, difference in sampled.items()}
-    few = min(then.wrong.count("1"), result.wrong_count) < FEWEST_ERRORS
-    loss, auroc = changes["loss"], None if few else changes.get("auroc")
-    text = f"loss {with_ends(loss, '+.3f')}"
-    low, high = loss.low, loss.high
-    if auroc is not None:
-        text += f", AUROC {with_ends(auroc, '+.3f')}"
-        low, high = max(low, -auroc.high), min(high, -auroc.low)
-    return Label.of(low, high, is_same=False), text, loss
-
-
-def _check_can_be_missed(name: str, limit: float | None, answers: float, level: float) -> None:
-    """Raise ValueError for a limit that a model keeps which is wrong in every answer."""
-    surely = wilson_interval(int(answers), int(answers), level=level).low
-    if limit is not None and limit >= surely:
-        raise ValueError(
-            f"{name}={limit:g} is kept by every model: one whose {answers:.0f} answers are all "
-            f"wrong is surely above {surely:.2f} only. Write a limit below that."
         )
 
 

@@ -94,11 +94,16 @@ def save_queries(queries: Any, arrays: Iterable[str], path: str | os.PathLike[st
         if getattr(queries, name) is not None:
             content[name] = getattr(queries, name)
     for number, policy in enumerate(queries.policies):
-        if isinstance(policy, TanhNetwork):
-            content |= _network_arrays(number, policy)
-        else:
+        name = f"policy{number}"
+        if not isinstance(policy, TanhNetwork):
             probes = np.concatenate([queries.observations_a, queries.observations_b])[:_PROBES]
-            content[f"policy{number}_answers"] = queries.act(number, probes)
+            content[f"{name}_answers"] = queries.act(number, probes)
+            continue
+        content[f"{name}_layers"] = len(policy.weights)
+        for layer, (weight, bias) in enumerate(zip(policy.weights, policy.biases, strict=True)):
+            content[f"{name}_weight{layer}"] = _smallest(weight)
+            content[f"{name}_bias{layer}"] = _smallest(bias)
+        content |= _space_arrays(f"{name}_space", policy.actions)
     packed, file = io.BytesIO(), Path(path)
     np.savez_compressed(packed, **content)
     try:
@@ -124,40 +129,30 @@ def load_queries(
     of.
     """
     stored = _stored(path)
+    if "format" not in stored:
+        refuse(stored.path, "it does not say its format, and so is not from PolicyQueries.save")
     try:
-        _check_format(stored)
-        queries = kind(**_stored_fields(arrays, stored, policies))
-        _check_same(stored, queries)
+        if int(stored["format"]) != _FORMAT:
+            raise FileError(
+                f"cannot use the queries {stored.path}: its format is {int(stored['format'])}, and "
+                f"this pytest-cpg reads {_FORMAT}. Upgrade: pip install -U pytest-cpg"
+            )
+        count, size = int(stored["policies"]), len(stored)
+        if count > size:
+            refuse(stored.path, f"it says that it has {count} policies, and has {size} arrays")
+        networks = [_stored_network(stored, number) for number in range(count)]
+        queries = kind(
+            environment=str(stored["environment"]),
+            discount=float(stored["discount"]),
+            policies=_completed(stored.path, networks, policies),
+            action_space=_stored_space(stored, "space"),
+            **{name: stored[name] for name in arrays if name in stored or arrays[name]},
+        )
+        _check_same(stored, networks, queries)
     # What arrays of other shapes, kinds and numbers are refused by.
     except (TypeError, ValueError, IndexError, OverflowError) as error:
         refuse(stored.path, str(error))
     return queries
-
-
-def _check_format(stored: StoredArrays) -> None:
-    if "format" not in stored:
-        refuse(stored.path, "it does not say its format, and so is not from PolicyQueries.save")
-    if int(stored["format"]) != _FORMAT:
-        raise FileError(
-            f"cannot use the queries {stored.path}: its format is {int(stored['format'])}, and "
-            f"this pytest-cpg reads {_FORMAT}. Upgrade: pip install -U pytest-cpg"
-        )
-
-
-def _stored_fields(
-    arrays: Mapping[str, bool], stored: StoredArrays, policies: Sequence[Policy] | None
-) -> dict[str, Any]:
-    count = int(stored["policies"])
-    if count > len(stored):
-        refuse(stored.path, f"it says that it has {count} policies, and has {len(stored)} arrays")
-    networks = [_stored_network(stored, number) for number in range(count)]
-    return {
-        "environment": str(stored["environment"]),
-        "discount": float(stored["discount"]),
-        "policies": _completed(stored.path, networks, policies),
-        "action_space": _stored_space(stored, "space"),
-        **{name: stored[name] for name in arrays if name in stored or arrays[name]},
-    }
 
 
 def _completed(
@@ -181,12 +176,11 @@ def _completed(
     return [policy for policy in own if policy is not None]
 
 
-def _check_same(stored: StoredArrays, queries: Any) -> None:
+def _check_same(stored: StoredArrays, networks: Sequence[TanhNetwork | None], queries: Any) -> None:
     """Raise FileError where a policy given again acts otherwise than the one that was saved."""
     probes = np.concatenate([queries.observations_a, queries.observations_b])[:_PROBES]
-    for number in range(len(queries.policies)):
+    for number, network in enumerate(networks):
         name = f"policy{number}_answers"
-        network = _stored_network(stored, number)
         wanted = np.asarray(stored[name] if network is None else network.act(probes), dtype=float)
         acted = queries.act(number, probes)
         if acted.shape != wanted.shape:
@@ -198,14 +192,6 @@ def _check_same(stored: StoredArrays, queries: Any) -> None:
                 f"{acted[row]} where that did {wanted[row]}. Give the policies in their old order, "
                 f"or generate the queries again."
             )
-
-
-def _network_arrays(number: int, network: TanhNetwork) -> dict[str, npt.ArrayLike]:
-    arrays: dict[str, npt.ArrayLike] = {f"policy{number}_layers": len(network.weights)}
-    for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
-        arrays[f"policy{number}_weight{layer}"] = _smallest(weight)
-        arrays[f"policy{number}_bias{layer}"] = _smallest(bias)
-    return arrays | _space_arrays(f"policy{number}_space", network.actions)
 
 
 def _stored_network(stored: StoredArrays, number: int) -> TanhNetwork | None:

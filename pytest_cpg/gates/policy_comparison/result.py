@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -75,25 +75,16 @@ def grade(
 ) -> Grades:
     """Return what answers are worth; ``trivial`` are wrong ones [N] of what needs no model."""
     points = OperatingPoints(coverage=criteria.min_coverage, risk=criteria.max_risk)
-    level = criteria.level
     best = GradedAnswers(
         wrong=min(trivial, key=np.count_nonzero),
         confidences=np.zeros(len(answers)),
         groups=answers.groups,
     )
-    sampled = sampled_metrics(
-        answers,
-        rng=np.random.default_rng(criteria.seed),
-        resamples=criteria.resamples,
-        points=points,
-    )
-    behind = sampled_differences(
-        answers,
-        best,
-        rng=np.random.default_rng(criteria.seed),
-        resamples=criteria.resamples,
-        points=points,
-    )["loss"]
+    # Both draw the same resamples.
+    drawing: dict[str, Any] = {"resamples": criteria.resamples, "points": points}
+    rngs = [np.random.default_rng(criteria.seed) for _ in range(2)]
+    sampled = sampled_metrics(answers, rng=rngs[0], **drawing)
+    behind = sampled_differences(answers, best, rng=rngs[1], **drawing)["loss"]
     p_values = {
         "loss": behind.p_above(0.0),
         "coverage_at_risk": sampled["risk_at_coverage"].p_above(criteria.max_risk),
@@ -102,18 +93,19 @@ def grade(
         p_values["auroc"] = sampled["auroc"].p_below(criteria.min_auroc)
     if criteria.max_loss is not None:
         p_values["max_loss"] = sampled["loss"].p_above(criteria.max_loss)
-    by_horizon = []
-    for horizon in np.unique(horizons).tolist():
-        part = answers.take(horizons == horizon)
-        metrics = answer_metrics(part, points=points)
-        by_horizon.append(HorizonGrades(horizon=horizon, queries=len(part), metrics=metrics))
+    parts = {at: answers.take(horizons == at) for at in np.unique(horizons).tolist()}
     return Grades(
         metrics=answer_metrics(answers, points=points),
-        intervals={name: one.interval(level) for name, one in sampled.items()},
-        behind=behind.interval(level),
+        intervals={name: one.interval(criteria.level) for name, one in sampled.items()},
+        behind=behind.interval(criteria.level),
         beyond=min(int((one & ~answers.wrong).sum()) for one in trivial),
         p_values=p_values,
-        by_horizon=tuple(by_horizon),
+        by_horizon=tuple(
+            HorizonGrades(
+                horizon=at, queries=len(part), metrics=answer_metrics(part, points=points)
+            )
+            for at, part in parts.items()
+        ),
         reliability=reliability(answers),
     )
 

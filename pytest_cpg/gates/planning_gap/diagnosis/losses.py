@@ -81,12 +81,6 @@ def of_plans(scores: FloatArray, evidence: Evidence) -> FloatArray:
     return rate(scores, evidence.remaining, objective=evidence.objective)[0]
 
 
-def taus(evidence: Evidence, scores: FloatArray) -> FloatArray:
-    """Return tau of the random plans of each decision, cut after each step: [N, H]."""
-    steps = range(1, evidence.actual.shape[2] + 1)
-    return np.stack([tau(evidence, scores[..., :step]) for step in steps], axis=1)
-
-
 def tau(evidence: Evidence, scores: FloatArray) -> FloatArray:
     """Return tau of the random plans of each decision [N], as far as scores [N, C, H'] go."""
     random = slice(FIRST_RANDOM, None)
@@ -220,20 +214,17 @@ def mended(
     behind them; with ``restarts`` it does at the beginning of every window; with ``noise`` none is
     drawn.
     """
-    scores = np.empty(evidence.kept.shape)
+    kept, numbers = evidence.kept, np.arange(evidence.resumed.shape[1])
+    of_step = np.arange(kept.shape[2]) // WINDOW
+    are_true = np.zeros((*kept.shape[:2], len(numbers)), dtype=bool) if places is None else places
     # The window from whose true beginning the model goes on.
-    resumed = np.zeros(scores.shape[:2], dtype=np.intp)
-    for window in range(evidence.resumed.shape[1]):
-        span = slice(window * WINDOW, (window + 1) * WINDOW)
-        if restarts:
-            resumed = np.full_like(resumed, window)
-        from_there = np.moveaxis(evidence.resumed[..., span], 1, 3)
-        answer = np.take_along_axis(from_there, resumed[:, :, None, None], axis=3)[..., 0]
-        if places is not None:
-            is_true = places[:, :, window]
-            answer = np.where(is_true[..., None], evidence.kept[..., span], answer)
-            resumed = np.where(is_true, window + 1, resumed)
-        scores[..., span] = answer
+    behind = np.pad(np.where(are_true, numbers + 1, 0)[..., :-1], ((0, 0), (0, 0), (1, 0)))
+    resumed = np.maximum.accumulate(behind, axis=2)
+    if restarts:
+        resumed = np.broadcast_to(numbers, are_true.shape)
+    from_there = np.moveaxis(evidence.resumed, 1, 3)
+    scores = np.take_along_axis(from_there, resumed[..., of_step, None], axis=3)[..., 0]
+    scores = np.where(are_true[..., of_step], kept, scores)
     if evidence.drawn is None or noise:
         return scores
     with np.errstate(invalid="ignore"):
@@ -248,22 +239,21 @@ def window_errors(evidence: Evidence) -> FloatArray:
     the score by then, per window up to it. They are nan where there is nothing to be off in: past
     the budget, and where plans change next to nothing and the model knows it.
     """
-    numbers = np.arange(evidence.resumed.shape[1])
-    last = np.minimum((numbers + 1) * WINDOW, evidence.kept.shape[2]) - 1
-    ends = evidence.kept[:, FIRST_RANDOM:, last]
+    kept, numbers = evidence.kept, np.arange(evidence.resumed.shape[1])
+    last = np.minimum((numbers + 1) * WINDOW, kept.shape[2]) - 1
+    ends = kept[:, FIRST_RANDOM:, last]
     ends = np.where(np.isfinite(ends).all(axis=1, keepdims=True), ends, 0.0)
     # What random plans change: a plan has had so many windows to come that far.
     changes = np.asarray(ends.std(axis=1) / (numbers + 1))
     least = (_ROUNDING * np.abs(ends).max(axis=1))[:, None]
-    errors = np.empty((*evidence.kept.shape[:2], changes.shape[1]))
-    for window in numbers:
-        span = slice(window * WINDOW, (window + 1) * WINDOW)
-        with np.errstate(invalid="ignore"):
-            off = evidence.resumed[:, window, :, span] - evidence.kept[..., span]
-        # Two infinities are alike.
-        off = np.where(np.isnan(off), 0.0, off)
-        most = np.abs(off).argmax(axis=2)[..., None]
-        errors[..., window] = np.take_along_axis(off, most, axis=2)[..., 0]
+    with np.errstate(invalid="ignore"):
+        off = mended(evidence, restarts=True, noise=True) - kept
+    # Two infinities are alike.
+    off = np.where(np.isnan(off), 0.0, off)
+    missing = len(numbers) * WINDOW - kept.shape[2]
+    off = np.pad(off, ((0, 0), (0, 0), (0, missing))).reshape(*kept.shape[:2], -1, WINDOW)
+    most = np.abs(off).argmax(axis=3)[..., None]
+    errors = np.take_along_axis(off, most, axis=3)[..., 0]
     is_asked = WINDOW * numbers < evidence.remaining[:, None]
     is_flat = (changes[:, None] <= least) & (np.abs(errors) <= least)
     units = np.maximum(changes[:, None], least)

@@ -15,6 +15,7 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray
 from pytest_cpg.gates.planning_gap.cause import Cause, Profile
+from pytest_cpg.gates.planning_gap.diagnosis import losses
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     CHOSEN,
     FIRST_RANDOM,
@@ -25,27 +26,6 @@ from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     Headroom,
     Memory,
     OneStep,
-)
-from pytest_cpg.gates.planning_gap.diagnosis.losses import (
-    LEVEL,
-    MOST,
-    WINDOW_ERROR,
-    WonBack,
-    confusion,
-    judged,
-    loss_of,
-    mean,
-    median,
-    of_plans,
-    over_episodes,
-    per_episode,
-    ratio,
-    regrets,
-    taus,
-    upper_quartile,
-    window_errors,
-    without_nan,
-    won_back,
 )
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.returns import fieller_interval
@@ -65,7 +45,7 @@ class Measures:
     regret: Interval | None
     ranking: Interval | None
     #: Of the regret where that is shown to be bad, else of what the ranking lacks, where that is.
-    won: WonBack | None
+    won: losses.WonBack | None
     #: How far off the score is within a window that begins at a true state, as a multiple of what
     #: plans change, and the share of windows that are off by more than the limit.
     window_error: Interval | None
@@ -96,49 +76,53 @@ class Measures:
 
 def measures_of(evidence: Evidence) -> Measures:
     """Return all that these decisions tell."""
-    episodes, rows = evidence.episodes, judged(evidence)
+    episodes, rows = evidence.episodes, losses.judged(evidence)
     # Where nothing is done, what actions do is right by chance.
-    sizes = np.where(evidence.is_idle, np.nan, np.abs(window_errors(evidence)))
-    along = taus(evidence, evidence.predicted)
-    by_step = [over_episodes(per_episode(tau, episodes)) for tau in along.T]
+    sizes = np.where(evidence.is_idle, np.nan, np.abs(losses.window_errors(evidence)))
+    # Of the random plans of each decision, cut after each step [N, H].
+    cut = (evidence.predicted[..., :step] for step in range(1, evidence.actual.shape[2] + 1))
+    along = np.stack([losses.tau(evidence, scores) for scores in cut], axis=1)
+    by_step = [losses.over_episodes(losses.per_episode(tau, episodes)) for tau in along.T]
     ranked = [step for step, tau in enumerate(by_step, 1) if tau is not None and tau.low > 0]
     lost_at = max(ranked, default=0) + 1
-    regret = over_episodes(regrets(evidence, evidence.predicted)[rows])
-    ranking = over_episodes(1 - confusion(evidence, evidence.predicted)[rows])
-    loss = loss_of(regret, ranking)
-    won = won_back(evidence, loss) if loss else None
-    limit = won.limit if won else WINDOW_ERROR
-    ratios = ratio(_spread(evidence.expected), _spread(evidence.kept))
-    responses = without_nan(np.nanmax, ratios, 1)
+    regret = losses.over_episodes(losses.regrets(evidence, evidence.predicted)[rows])
+    ranking = losses.over_episodes(1 - losses.confusion(evidence, evidence.predicted)[rows])
+    loss = losses.loss_of(regret, ranking)
+    won = losses.won_back(evidence, loss) if loss else None
+    limit = won.limit if won else losses.WINDOW_ERROR
+    ratios = losses.ratio(_spread(evidence.expected), _spread(evidence.kept))
+    responses = losses.without_nan(np.nanmax, ratios, 1)
     bad = _marked(sizes > limit, sizes)
     # Half of the plans may be right by chance: two moves may lead equally far from the goal.
-    typical = upper_quartile(sizes[:, FIRST_RANDOM:])
+    typical = losses.upper_quartile(sizes[:, FIRST_RANDOM:])
     coverage, by_task = evidence.coverage, by_the_task(evidence)
     outside = memory_error = None
     if isinstance(coverage, Coverage):
         is_outside = coverage.is_outside.astype(float)
-        outside = over_episodes(per_episode(is_outside, coverage.episodes, by_mean=True))
+        outside = losses.over_episodes(
+            losses.per_episode(is_outside, coverage.episodes, by_mean=True)
+        )
     if by_task is not None and evidence.memory != "none":
-        of_memory = np.abs(window_errors(by_task))[:, :, 0]
-        memory_error = over_episodes(per_episode(of_memory, episodes))
+        of_memory = np.abs(losses.window_errors(by_task))[:, :, 0]
+        memory_error = losses.over_episodes(losses.per_episode(of_memory, episodes))
     return Measures(
         regret=regret,
         ranking=ranking,
         won=won,
-        window_error=over_episodes(per_episode(sizes, episodes)),
-        bad_windows=over_episodes(per_episode(bad, episodes, by_mean=True)),
-        other_error=float(median(np.where(sizes > limit, np.nan, sizes))),
-        right_places=float(mean(_marked(typical < WINDOW_ERROR / CONTRAST, typical))),
+        window_error=losses.over_episodes(losses.per_episode(sizes, episodes)),
+        bad_windows=losses.over_episodes(losses.per_episode(bad, episodes, by_mean=True)),
+        other_error=float(losses.median(np.where(sizes > limit, np.nan, sizes))),
+        right_places=float(losses.mean(_marked(typical < losses.WINDOW_ERROR / CONTRAST, typical))),
         **_by_distance(sizes[:, CHOSEN], evidence),
         outside=outside,
-        response=over_episodes(per_episode(responses, episodes)),
-        blind=over_episodes(
-            per_episode(_marked(responses < MOST_BLIND, responses), episodes, by_mean=True)
+        response=losses.over_episodes(losses.per_episode(responses, episodes)),
+        blind=losses.over_episodes(
+            losses.per_episode(_marked(responses < MOST_BLIND, responses), episodes, by_mean=True)
         ),
         memory_error=memory_error,
         one_step=evidence.one_step,
         lost_at=lost_at if lost_at <= len(by_step) else None,
-        profile=_profile_of(evidence, mean(along, axis=0)),
+        profile=_profile_of(evidence, losses.mean(along, axis=0)),
     )
 
 
@@ -154,7 +138,7 @@ def by_the_task(evidence: Evidence) -> Evidence | None:
 def _profile_of(evidence: Evidence, ranking: FloatArray) -> Profile:
     with np.errstate(invalid="ignore"):
         off = np.abs(evidence.expected[:, ORACLE] - evidence.kept[:, ORACLE])
-    off = ratio(np.where(np.isfinite(off), off, np.nan), _spread(evidence.kept))
+    off = losses.ratio(np.where(np.isfinite(off), off, np.nan), _spread(evidence.kept))
     bins: Iterable[Iterable[float]] = ((), (), ())
     if isinstance(evidence.coverage, Coverage):
         bins = evidence.coverage.histogram()
@@ -162,7 +146,7 @@ def _profile_of(evidence: Evidence, ranking: FloatArray) -> Profile:
     is_known = np.isfinite(promised) & np.isfinite(kept)
     values = {
         "ranking": takewhile(math.isfinite, ranking),
-        "open_loop": takewhile(math.isfinite, median(off, axis=0)),
+        "open_loop": takewhile(math.isfinite, losses.median(off, axis=0)),
         **dict(zip(("bins", "trained", "planned"), bins, strict=True)),
         "predicted": promised[is_known],
         "actual": kept[is_known],
@@ -179,13 +163,15 @@ def _promises(evidence: Evidence) -> tuple[FloatArray, FloatArray]:
     if evidence.objective == "best":
         at = promised.argmin(axis=1)[:, None]
         return np.take_along_axis(promised, at, 1)[:, 0], np.take_along_axis(kept, at, 1)[:, 0]
-    return of_plans(promised[:, None], evidence)[:, 0], of_plans(kept[:, None], evidence)[:, 0]
+    return losses.of_plans(promised[:, None], evidence)[:, 0], losses.of_plans(
+        kept[:, None], evidence
+    )[:, 0]
 
 
 def _spread(scores: FloatArray) -> FloatArray:
     """Return how far random plans lie apart in scores [N, C, H] after each step [N, H]."""
     random = scores[:, FIRST_RANDOM:]
-    return without_nan(np.nanstd, np.where(np.isfinite(random), random, np.nan), 1)
+    return losses.without_nan(np.nanstd, np.where(np.isfinite(random), random, np.nan), 1)
 
 
 def _by_distance(sizes: FloatArray, evidence: Evidence) -> dict[str, Interval | None]:
@@ -194,17 +180,17 @@ def _by_distance(sizes: FloatArray, evidence: Evidence) -> dict[str, Interval | 
         return dict.fromkeys(("inside_error", "outside_error", "inside_ratio"))
     is_inside = evidence.distances <= 1
     inside, outside = (
-        per_episode(np.where(mask, sizes, np.nan), evidence.episodes)
+        losses.per_episode(np.where(mask, sizes, np.nan), evidence.episodes)
         for mask in (is_inside, ~is_inside)
     )
     both = np.isfinite(inside) & np.isfinite(outside)
-    beyond = over_episodes(np.where(both, outside, np.nan))
+    beyond = losses.over_episodes(np.where(both, outside, np.nan))
     quotient = None
     if beyond is not None and beyond.low > 0:
-        quotient = fieller_interval(inside[both], outside[both], level=LEVEL)
+        quotient = fieller_interval(inside[both], outside[both], level=losses.LEVEL)
     return {
-        "inside_error": over_episodes(inside),
-        "outside_error": over_episodes(outside),
+        "inside_error": losses.over_episodes(inside),
+        "outside_error": losses.over_episodes(outside),
         "inside_ratio": quotient,
     }
 
@@ -243,14 +229,14 @@ def causes_of(
     # Rewards need not prefer what the task's score prefers, and may lead to the goal all the same.
     is_harmless = scoring_share is not None and not is_above(scoring_share, 0)
     # Among a few plans, what else is wrong can hide it.
-    is_misled = is_below(shares.get("dynamics"), MOST)
+    is_misled = is_below(shares.get("dynamics"), losses.MOST)
     # What is rated is what the memory holds: that has to be right first.
-    misleads_afresh = is_below(shares.get("afresh"), MOST)
-    is_right = is_below(measures.memory_error, WINDOW_ERROR) or (
-        misleads_afresh and is_above(shares.get("afresh, by task"), MOST)
+    misleads_afresh = is_below(shares.get("afresh"), losses.MOST)
+    is_right = is_below(measures.memory_error, losses.WINDOW_ERROR) or (
+        misleads_afresh and is_above(shares.get("afresh, by task"), losses.MOST)
     )
     is_in_doubt = memory == "opaque" or (memory == "decoded" and not is_right)
-    is_at_fault = is_above(scoring_share, MOST) or (is_misled and not is_harmless)
+    is_at_fault = is_above(scoring_share, losses.MOST) or (is_misled and not is_harmless)
     if is_at_fault and not is_in_doubt:
         others = () if by_task is None else _of_dynamics(by_task)
         return (Cause.SCORE_HEAD, *others[:1])
@@ -285,14 +271,14 @@ def _of_dynamics(measures: Measures) -> tuple[Cause, ...]:
     # Steps that are wrong do not compound: they are wrong. With the truth in all of these, restarts
     # win back more only by what grows in the others.
     is_growth = won.shares["restarts"].low > won.shares["places"].high
-    grows = is_growth or is_below(measures.window_error, WINDOW_ERROR)
+    grows = is_growth or is_below(measures.window_error, losses.WINDOW_ERROR)
     causes = {
         "noise": Cause.NOISE,
         "places": _of_places(measures, won),
         "restarts": Cause.COMPOUNDING_ERROR if grows else None,
     }
     for name, cause in causes.items():
-        if cause is not None and is_above(won.shares[name], MOST):
+        if cause is not None and is_above(won.shares[name], losses.MOST):
             return (cause,)
     causes["promises"] = Cause.EXPLOITATION if has_contrast(measures) else None
     if not {"promises", "places"}.isdisjoint(won.needed):
@@ -301,25 +287,31 @@ def _of_dynamics(measures: Measures) -> tuple[Cause, ...]:
     pair = tuple(cause for name in won.needed if (cause := causes[name]) is not None)
     if won.needed and len(pair) == len(won.needed):
         return pair
-    if not is_above(won.shares["places"], MOST):
+    if not is_above(won.shares["places"], losses.MOST):
         return ()
     # Where they lie is not shown, but there they are.
-    is_everywhere = is_above(measures.bad_windows, MOST)
+    is_everywhere = is_above(measures.bad_windows, losses.MOST)
     return (_of_steps(measures.one_step) if is_everywhere else Cause.LOCAL_ERROR,)
 
 
-def _of_places(measures: Measures, won: WonBack) -> Cause | None:
+def _of_places(measures: Measures, won: losses.WonBack) -> Cause | None:
     """Return what is wrong with the places that the truth answers, by where they lie."""
     are_some = has_contrast(measures)
-    if are_some and is_above(won.shares["promises"], MOST):
+    are_off = is_above(measures.window_error, losses.WINDOW_ERROR)
+    if are_some and is_above(won.shares["promises"], losses.MOST):
         return Cause.EXPLOITATION
-    if _is_uncovered(measures):
+    is_uncovered = is_below(measures.inside_ratio, LEAST_INSIDE)
+    if measures.inside_ratio is None:
+        # Nothing inside to compare with.
+        is_uncovered = are_off and measures.inside_error is None
+        is_uncovered &= is_above(measures.outside, MOSTLY_OUTSIDE)
+    if is_uncovered and is_above(measures.outside, LEAST_OUTSIDE):
         return Cause.COVERAGE
     if are_some:
         return Cause.LOCAL_ERROR
     if is_above(measures.blind, MOSTLY_BLIND):
         return Cause.ACTION_BLIND
-    return _of_steps(measures.one_step) if is_above(measures.window_error, WINDOW_ERROR) else None
+    return _of_steps(measures.one_step) if are_off else None
 
 
 def _of_steps(one_step: OneStep | None) -> Cause:
@@ -343,13 +335,3 @@ def has_contrast(measures: Measures) -> bool:
     is_contrast = measures.won is not None and measures.other_error < measures.won.limit / CONTRAST
     are_few = bad is not None and bad.estimate < MOST_BAD
     return (is_contrast and are_few) or measures.right_places > LEAST_RIGHT
-
-
-def _is_uncovered(measures: Measures) -> bool:
-    if not is_above(measures.outside, LEAST_OUTSIDE):
-        return False
-    if measures.inside_ratio is not None:
-        return is_below(measures.inside_ratio, LEAST_INSIDE)
-    # Nothing inside to compare with.
-    is_mostly_outside = measures.inside_error is None and is_above(measures.outside, MOSTLY_OUTSIDE)
-    return is_mostly_outside and is_above(measures.window_error, WINDOW_ERROR)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import NamedTuple
@@ -23,19 +23,11 @@ from pytest_cpg.contracts.task import StateScore
 from pytest_cpg.episodes.decisions import Decisions, evenly
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.cause import Misreading
+from pytest_cpg.gates.planning_gap.diagnosis import true_steps
 from pytest_cpg.gates.planning_gap.diagnosis.conventions import Reading
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import TrainingStates
 from pytest_cpg.gates.planning_gap.diagnosis.losses import LEAST_REGRET
 from pytest_cpg.gates.planning_gap.diagnosis.readings import Readings
-from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
-    AskedModel,
-    Step,
-    TrueSteps,
-    asked_model,
-    centred,
-    error,
-    true_steps_at,
-)
 from pytest_cpg.planners.search import objective_of, rate
 from pytest_cpg.world_models import BoundModel
 
@@ -60,7 +52,7 @@ _SIMPLE = 2
 _MOST_TIMES = 1000
 
 
-class _Choices(NamedTuple):
+class Choices(NamedTuple):
     """What choices among random plans lose, by what a model predicts as it is and read otherwise.
 
     Both are shares of a random plan's loss; None for the latter where nothing makes the step
@@ -101,27 +93,36 @@ def misread(
     """
     places = decisions.take(evenly(np.arange(len(decisions.rows)), _STATES))
     decisions = _within(trained, design.task, decisions)
-    steps, rows = true_steps_at(design, decisions, trained)
-    model = asked_model(learned, decisions.latents[rows], steps.observations)
+    steps, rows = true_steps.true_steps_at(design, decisions, trained)
+    model = true_steps.asked_model(learned, decisions.latents[rows], steps.observations)
     if model is None or len(rows) < _FEWEST:
         return None
-    readings = Readings(steps, model)
-    if not _is_off(readings.answers, steps):
+    readings, rows = Readings(steps, model), steps.checked
+    # Far enough off for another reading to be shown, in what a step or an action changes.
+    off, still = steps.errors(readings.answers, steps.begun)
+    answered, true = (true_steps.centred(part)[rows] for part in (readings.answers, steps.after))
+    of_actions = true_steps.error(answered, true, steps.effect)
+    if off < _LEAST_ERROR * still and of_actions < _LEAST_ERROR:
         return None
     reading = _clear_one(readings)
     is_clear = reading is not None
     if reading is None:
-        reading = _faint_one(readings)
+        # A network that is wrong by itself hides a convention. Of readings without fitted numbers
+        # one has to fit twice as well, and to be shown by choices.
+        simple = chain.from_iterable(islice(readings.tiers(), _SIMPLE))
+        reading = _best(simple, _FAINTLY_BETTER)
     if reading is None:
         return None
     # Where states are rated, and not what is observed of them, predictions are not.
     if has(design.task, StateScore):
         return _worded(reading, steps, model, regrets=None) if is_clear else None
-    asked_there = asked_model(learned, places.latents, design.task.observe(places.states))
+    asked_there = true_steps.asked_model(
+        learned, places.latents, design.task.observe(places.states)
+    )
     if asked_there is None:
         return None
-    random = RandomPlans(design, places)
-    choices = _choices(random, asked_there, reading, design.task.score)
+    random = RandomPlans(design, places, asked_there)
+    choices = random.choices(reading, design.task.score)
     if not is_clear and (choices.read is None or not choices.are_mended(_MOST_LEFT_BY_CHOICE)):
         return None
     # One that fits exactly is right. What it leaves is another fault, such as missing walls.
@@ -132,11 +133,9 @@ def misread(
     if learned.rates and is_decisive:
         # What is read rightly may still be rated wrongly.
         is_rated = model.takes_observations and decisions.latents.shape[1] == len(steps.mean)
-        choices = (
-            _choices(random, asked_there, reading, learned.score)
-            if is_rated
-            else choices._replace(read=None)
-        )
+        choices = choices._replace(read=None)
+        if is_rated:
+            choices = random.choices(reading, learned.score)
         is_decisive = choices.are_mended(_MOST_LEFT)
     return _worded(reading, steps, model, regrets=choices[:2] if is_decisive else None)
 
@@ -153,35 +152,6 @@ def _within(trained: TrainingStates | str, task: Task, decisions: Decisions) -> 
     return decisions.take(evenly(rows, _STATES))
 
 
-def _choices(
-    random: RandomPlans,
-    model: AskedModel,
-    reading: Reading,
-    score: Callable[[FloatArray], FloatArray],
-) -> _Choices:
-    """Return what choices lose by a score of what is observed, with and without a reading."""
-
-    def step(observations: FloatArray, actions: FloatArray) -> FloatArray:
-        return model.answers(random.rows, actions[:, None], observations)[:, 0]
-
-    def decoded(observations: FloatArray, plans: FloatArray) -> FloatArray:
-        del observations
-        return model.answers(random.rows, plans)
-
-    def predicted(way: Callable[[Step], Step]) -> FloatArray:
-        # Step by step where it can be: what is wrong along a plan alone is no misread step.
-        if model.takes_observations:
-            return random.followed(way(step))
-        return way(decoded)(random.plans, random.plans)
-
-    as_is = predicted(lambda model: model)
-    if reading.mended is None:
-        return _Choices(random.regret(as_is, score), None, mends_score=False)
-    read = predicted(reading.mended)
-    off, left = (random.off_at_first(observed, score) for observed in (as_is, read))
-    return _Choices(random.regret(as_is, score), random.regret(read, score), off > _BETTER * left)
-
-
 def _clear_one(readings: Readings) -> Reading | None:
     """Return the reading that fits many times better, if there is one.
 
@@ -190,7 +160,7 @@ def _clear_one(readings: Readings) -> Reading | None:
     """
     clear: Reading | None = None
     for tier in readings.tiers():
-        best = min(filter(_is_shown, tier), key=lambda reading: reading.read, default=None)
+        best = _best(tier, _BETTER)
         if best is not None and (clear is None or _BETTER * max(best.read, _EXACT) < clear.read):
             clear = best
         if clear is not None and clear.read <= _BETTER * _EXACT:
@@ -198,37 +168,22 @@ def _clear_one(readings: Readings) -> Reading | None:
     return clear
 
 
-def _faint_one(readings: Readings) -> Reading | None:
-    """Return the reading without fitted numbers that fits best, if it fits twice as well.
-
-    A network that is wrong by itself hides a convention. This one has to be shown by choices.
-    """
-    simple = chain.from_iterable(islice(readings.tiers(), _SIMPLE))
-    shown = (reading for reading in simple if _is_shown(reading, better=_FAINTLY_BETTER))
-    return min(shown, key=lambda reading: reading.read, default=None)
-
-
-def _is_off(answers: FloatArray, steps: TrueSteps) -> bool:
-    """Say whether answers [N, J, O] are far enough off for another reading to be shown."""
-    rows, (off, still) = steps.checked, steps.errors(answers, steps.begun)
-    of_actions = error(centred(answers)[rows], centred(steps.after)[rows], steps.effect)
-    return off >= _LEAST_ERROR * still or of_actions >= _LEAST_ERROR
-
-
-def _is_shown(reading: Reading, *, better: float = _BETTER) -> bool:
-    """Say whether a model is shown to be misread, by an error so many times smaller."""
-    return (
-        reading.as_is >= _LEAST_ERROR * reading.nothing
-        and reading.as_is >= better * reading.read
+def _best(readings: Iterable[Reading], better: float) -> Reading | None:
+    """Return what fits best of the readings that make the error so many times smaller."""
+    shown = (
+        reading
+        for reading in readings
+        if reading.as_is >= max(_LEAST_ERROR * reading.nothing, better * reading.read)
         and reading.read <= _MOST_LEFT * reading.nothing
         and reading.nothing > 0
     )
+    return min(shown, key=lambda reading: reading.read, default=None)
 
 
 def _worded(
     reading: Reading,
-    steps: TrueSteps,
-    model: AskedModel,
+    steps: true_steps.TrueSteps,
+    model: true_steps.AskedModel,
     *,
     regrets: tuple[float, float | None] | None,
 ) -> Misreading:
@@ -262,25 +217,40 @@ def _worded(
 
 
 class RandomPlans:
-    """Random plans [B, H, A] at some decisions, ``rows`` [B] of these, and what they truly cost."""
+    """Random plans [B, H, A] at some decisions, what they truly cost, and what a model predicts."""
 
-    def __init__(self, design: Design, decisions: Decisions) -> None:
-        self._objective = objective_of(design.planner)
+    def __init__(self, design: Design, decisions: Decisions, model: true_steps.AskedModel) -> None:
+        self._objective, self._model = objective_of(design.planner), model
         self._remaining = design.task.budget - decisions.at
-        self.rows = np.repeat(np.arange(len(decisions.rows)), _PLANS)
+        self._rows = np.repeat(np.arange(len(decisions.rows)), _PLANS)
         streams = decisions.streams(design.seed, Purpose.PLANS)
         drawn = design.task.actions.sample(streams, (_PLANS, design.planner.horizon))
-        self.plans: FloatArray = drawn.reshape(len(self.rows), *drawn.shape[2:])
-        states = np.ascontiguousarray(decisions.states[self.rows])
+        self._plans: FloatArray = drawn.reshape(len(self._rows), *drawn.shape[2:])
+        states = np.ascontiguousarray(decisions.states[self._rows])
         self._begun = design.task.observe(states)
-        self._reached = design.task.observe(design.task.rollout(states, self.plans))
+        self._reached = design.task.observe(design.task.rollout(states, self._plans))
         self._true = self._costs(self._reached, design.task.score)
 
-    def followed(self, step: Step) -> FloatArray:
-        """Return what a step predicts along the plans, one after the other: [B, H, O]."""
+    def choices(self, reading: Reading, score: Callable[[FloatArray], FloatArray]) -> Choices:
+        """Return what choices lose by a score of what is observed, with and without a reading."""
+        as_is = self._predicted(lambda model: model)
+        if reading.mended is None:
+            return Choices(self.regret(as_is, score), None, mends_score=False)
+        read = self._predicted(reading.mended)
+        off, left = (self.off_at_first(observed, score) for observed in (as_is, read))
+        lost = [self.regret(observed, score) for observed in (as_is, read)]
+        return Choices(lost[0], lost[1], mends_score=off > _BETTER * left)
+
+    def _predicted(self, way: Callable[[true_steps.Step], true_steps.Step]) -> FloatArray:
+        """Return what is predicted along the plans [B, H, O] by a model that is asked so."""
+        answers, rows = self._model.answers, self._rows
+        if not self._model.takes_observations:
+            return way(lambda _, plans: answers(rows, plans))(self._plans, self._plans)
+        # Step by step: what is wrong along a plan alone is no misread step.
+        step = way(lambda observed, actions: answers(rows, actions[:, None], observed)[:, 0])
         reached = [self._begun]
-        for at in range(self.plans.shape[1]):
-            reached.append(step(reached[-1], self.plans[:, at]))
+        for at in range(self._plans.shape[1]):
+            reached.append(step(reached[-1], self._plans[:, at]))
         return np.stack(reached[1:], axis=1)
 
     def regret(self, predicted: FloatArray, score: Callable[[FloatArray], FloatArray]) -> float:
@@ -316,5 +286,5 @@ class RandomPlans:
         """Return what plans cost [N, K] by what is observed along them [B, H, O]."""
         is_finite = np.asarray(np.isfinite(observations).all(axis=-1))
         scores = score(np.where(is_finite[..., None], observations, 0.0))
-        scores = np.where(is_finite, scores, np.inf).reshape(-1, _PLANS, self.plans.shape[1])
+        scores = np.where(is_finite, scores, np.inf).reshape(-1, _PLANS, self._plans.shape[1])
         return rate(scores, self._remaining, objective=self._objective)[0]

@@ -13,14 +13,9 @@ from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.gates.planning_gap.diagnosis import losses
 from pytest_cpg.gates.planning_gap.diagnosis.conventions import vector
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import OneStep, Term, TrainingStates
-from pytest_cpg.gates.planning_gap.diagnosis.losses import (
-    LEVEL,
-    WINDOW_ERROR,
-    over_episodes,
-    per_episode,
-)
 from pytest_cpg.gates.planning_gap.diagnosis.measures import CONTRAST
 from pytest_cpg.gates.planning_gap.diagnosis.true_steps import (
     AskedModel,
@@ -101,12 +96,12 @@ def one_step_of(
     learnt = ratio = None
     lacks_transitions = transitions is None and model.takes_observations
     if transitions is not None and model.takes_observations:
-        near = per_episode(_errors_beside(model, lead, transitions), episodes)
-        learnt = over_episodes(near)
+        near = losses.per_episode(_errors_beside(model, lead, transitions), episodes)
+        learnt = losses.over_episodes(near)
         if learnt is not None and learnt.low > 0:
-            ratio = fieller_interval(per_episode(errors, episodes), near, level=LEVEL)
+            ratio = fieller_interval(losses.per_episode(errors, episodes), near, level=losses.LEVEL)
     return OneStep(
-        error=over_episodes(per_episode(errors, episodes)),
+        error=losses.over_episodes(losses.per_episode(errors, episodes)),
         trained=learnt,
         ratio=ratio,
         term=term_of(wide),
@@ -169,7 +164,7 @@ def right_share(steps: Steps, idle: FloatArray) -> float:
     begun, errors = steps.begun[:, None], _errors(steps.answers, steps.after, steps.unit)
     happens = ((steps.after != begun) | (steps.answers != begun)).any(axis=-1)
     counts = happens & (steps.actions != idle).any(axis=-1)
-    right = counts & (errors < WINDOW_ERROR / CONTRAST)
+    right = counts & (errors < losses.WINDOW_ERROR / CONTRAST)
     mixed = right.sum(axis=0) < counts.sum(axis=0)
     return float(right[:, mixed].sum() / counts[:, mixed].sum()) if mixed.any() else 0.0
 
@@ -238,6 +233,11 @@ def terms_of(steps: Steps) -> list[Term]:
         lefts = after[is_off] / before[is_off]
         return math.sqrt(np.average(lefts, weights=counts)) if is_off.any() else 1.0
 
+    # The weight of the state that moves an answer most.
+    linear = weights(state)[:-1]
+    moved = np.abs(linear) * steps.begun.std(axis=0)[:, None] / unit
+    source, column = np.unravel_index(int(np.argmax(moved)), moved.shape)
+    strongest = f"{linear[source, column]:+.2g} * o[:, {source}] in column {column}"
     offset = weights(ones)[0]
     offset = np.where(np.abs(offset) > _EXACT * unit, offset, 0.0)
     terms = [
@@ -262,7 +262,7 @@ def terms_of(steps: Steps) -> list[Term]:
         ),
         Term(
             name="DAMPING",
-            claim=f"a linear function of o ({_strongest(weights(state)[:-1], steps)})",
+            claim=f"a linear function of o (most: {strongest})",
             advice="friction, drag, springs and gravity",
             left=left(state, weights),
         ),
@@ -286,10 +286,3 @@ def _halves(begun: FloatArray) -> tuple[IntArray, IntArray]:
     scaled = (begun - begun.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
     order = np.argsort(scaled @ np.linalg.svd(scaled, full_matrices=False)[2][0], kind="stable")
     return order[: len(order) // 2], order[len(order) // 2 :]
-
-
-def _strongest(weights: FloatArray, steps: Steps) -> str:
-    """Return the weight of weights [O, O] that moves an answer most, as code."""
-    moved = np.abs(weights) * steps.begun.std(axis=0)[:, None] / steps.unit
-    source, column = np.unravel_index(int(np.argmax(moved)), moved.shape)
-    return f"most: {weights[source, column]:+.2g} * o[:, {source}] in column {column}"

@@ -13,24 +13,13 @@ from pytest_cpg.contracts.streams import Purpose
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
-    CHOSEN,
-    FIRST_RANDOM,
-    LEARNED,
-    WINDOW,
-    Coverage,
-    Evidence,
-    Memory,
-    TrainingStates,
-)
+from pytest_cpg.gates.planning_gap.diagnosis import evidence
 from pytest_cpg.gates.planning_gap.diagnosis.one_step import one_step_of
 from pytest_cpg.planners.search import objective_of
 from pytest_cpg.world_models import BoundModel, OracleDynamics
 
 # Random plans of each decision; Kendall's tau of one decision then has a deviation of 0.15.
 _CANDIDATES = 24
-# In one array of imagined or true states, of which there are a handful at a time: 32 MiB.
-_MOST_NUMBERS = 2**22
 
 
 def evidence_of(
@@ -38,10 +27,10 @@ def evidence_of(
     bound: Mapping[str, BoundModel],
     decisions: Decisions,
     *,
-    trained: TrainingStates | str,
+    trained: evidence.TrainingStates | str,
     lost: Sequence[int],
     progress: Callable[[int], None] = lambda _: None,
-) -> Evidence:
+) -> evidence.Evidence:
     """Return what the models ``"learned"`` and ``"oracle"`` answer at these decisions.
 
     ``"rescored"`` is the first one's witness, and ``"afresh"`` that without memory, where it has
@@ -50,14 +39,16 @@ def evidence_of(
     """
     learned, answers = bound["learned"], []
     size = decisions.states.shape[1] + decisions.latents.shape[1] + learned.noise_size
-    for rows in decisions.parts((FIRST_RANDOM + _CANDIDATES) * design.planner.horizon * size):
+    for rows in decisions.parts(
+        (evidence.FIRST_RANDOM + _CANDIDATES) * design.planner.horizon * size
+    ):
         answers.append(PlanScores(design, bound, decisions.take(rows)).answers(trained))
         progress(int(rows[-1]) + 1)
     unknown = ("drawn", "rescored", "observed", "afresh", "distances")
     parts: dict[str, Any] = dict.fromkeys(unknown)
     parts |= {name: np.concatenate([part[name] for part in answers]) for name in answers[0]}
     imagined, remaining = parts.pop("imagined"), design.task.budget - decisions.at
-    coverage: Coverage | str = trained if isinstance(trained, str) else ""
+    coverage: evidence.Coverage | str = trained if isinstance(trained, str) else ""
     if not isinstance(trained, str):
         # What is visited, and what chosen plans are imagined to lead through: only where the model
         # gives nothing but dynamics are latents observations.
@@ -67,10 +58,10 @@ def evidence_of(
             planned.append(imagined[is_within])
             episodes.append(np.repeat(decisions.episodes, is_within.sum(axis=1)))
         coverage = trained.coverage(np.concatenate(planned), np.concatenate(episodes))
-    memory: Memory = "none"
+    memory: evidence.Memory = "none"
     if learned.update is not None:
         memory = "opaque" if learned.observe is None else "decoded"
-    return Evidence(
+    return evidence.Evidence(
         **parts,
         objective=objective_of(design.planner),
         remaining=remaining,
@@ -92,7 +83,7 @@ class PlanScores:
         self._decisions, self._remaining = decisions, design.task.budget - decisions.at
         self._imagination = self._ask("learned")
 
-    def answers(self, trained: TrainingStates | str) -> dict[str, FloatArray]:
+    def answers(self, trained: evidence.TrainingStates | str) -> dict[str, FloatArray]:
         """Return some fields of `Evidence`, and the learned arm's ``"imagined"`` [N, H, Z]."""
         model, plans, latents = self._bound["learned"], self._candidates(), self._decisions.latents
         witness, size = self._ask("rescored"), self._decisions.states.shape[1]
@@ -102,12 +93,12 @@ class PlanScores:
         truth = np.ascontiguousarray(followed[..., :size])
         imagined = _rolled(self._imagination, latents, plans)
         moves = (plans != self._task.actions.idle).any(axis=-1)
-        windows = np.arange(0, plans.shape[2], WINDOW)
+        windows = np.arange(0, plans.shape[2], evidence.WINDOW)
         answers = {
             "actual": self._within(OracleDynamics(self._task).score(truth)),
             "is_idle": ~np.logical_or.reduceat(moves, windows, axis=2),
             # A view would keep all of them.
-            "imagined": imagined[:, LEARNED].copy(),
+            "imagined": imagined[:, evidence.LEARNED].copy(),
         }
         # As it plans, and as the task rates what it decodes.
         rated: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -133,12 +124,12 @@ class PlanScores:
             both = (_scored(afresh, anew), self._seen(anew[..., size:]))
             answers["afresh"] = np.stack([self._within(part) for part in both], axis=1)
         if not isinstance(trained, str):
-            answers["distances"] = self._distances(trained, truth[:, CHOSEN])
+            answers["distances"] = self._distances(trained, truth[:, evidence.CHOSEN])
         return answers
 
     def _resumed(self, truth: FloatArray, plans: FloatArray) -> Iterator[FloatArray]:
         """Yield what is left of plans [N, C, H', Z], resumed from the truth; nan where lost."""
-        for done in range(WINDOW, plans.shape[2], WINDOW):
+        for done in range(evidence.WINDOW, plans.shape[2], evidence.WINDOW):
             begun = truth[:, :, done - 1]
             is_known = _are_numbers(begun)[..., None]
             # A model is not asked about states that are no numbers.
@@ -149,14 +140,14 @@ class PlanScores:
             )
             yield np.where(is_known[..., None], reached.reshape(*rest.shape[:3], -1), np.nan)
 
-    def _distances(self, trained: TrainingStates, truth: FloatArray) -> FloatArray:
+    def _distances(self, trained: evidence.TrainingStates, truth: FloatArray) -> FloatArray:
         """Return how far plans [N, C, H, S] lead from the training data in each window."""
         seen = self._task.observe(truth)
         is_known = _are_numbers(seen)
         begun = self._task.observe(self._decisions.states)[:, None, None]
         distances = trained.distances(np.where(is_known[..., None], seen, begun))
         distances = np.where(is_known, distances, np.inf)
-        begins = np.arange(0, truth.shape[2], WINDOW)
+        begins = np.arange(0, truth.shape[2], evidence.WINDOW)
         return np.asarray(np.maximum.reduceat(distances, begins, axis=2))
 
     def _ask(self, arm: str, noise: Purpose | None = None) -> Imagination:

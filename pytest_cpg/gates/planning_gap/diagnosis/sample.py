@@ -8,17 +8,18 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import BrokenModelError, CpgError, FloatArray, IntArray, Task
+from pytest_cpg.contracts import BrokenModelError, CpgError, FloatArray, Task
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.decisions import Decision, Decisions, evenly
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.imagination import Imagination
-from pytest_cpg.episodes.probe import bound_as_truth, bound_to_starts, starts_of
+from pytest_cpg.episodes.probe import bound_arms, bound_as_truth, starts_of
 from pytest_cpg.episodes.stage import ArmProgress, Stage
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Misreading
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import Evidence, Headroom, read_training_data
@@ -100,26 +101,24 @@ def diagnose(
 
 
 def _samples(result: GateResult) -> Iterator[tuple[int, ...]]:
-    learned = result.learned
+    """Yield the episodes to ask about: first as few as tell something, and then more of them.
+
+    Lost ones, and some that the model won beside them.
+    """
+    learned, lost = result.learned, np.array(result.lost_episodes, dtype=np.intp)
+    won = learned.indices[learned.successes]
     # Of short episodes more are needed for as many decisions.
     steps = np.minimum(learned.steps, _DECISIONS).mean()
     fewest = max(_FEWEST, round(_SHARE * learned.episodes), math.ceil(_LEAST_DECISIONS / steps))
-    first, second = (_sample(result, count) for count in (min(_MOST, fewest), _MOST))
-    yield first
-    if len(second) > len(first):
-        yield second
-
-
-def _sample(result: GateResult, count: int) -> tuple[int, ...]:
-    """Return the episodes to ask about: lost ones, and some that the model won beside them."""
-    learned = result.learned
-    lost = np.array(result.lost_episodes, dtype=np.intp)
-    beside = learned.indices[learned.successes]
-    sample = evenly(lost, count - min(len(beside), round(_WON * count)))
-    if len(beside) < count - len(sample):
-        beside = np.setdiff1d(learned.indices, lost)
-    sample = np.concatenate([sample, evenly(beside, count - len(sample))])
-    return tuple(int(episode) for episode in np.sort(sample))
+    sizes = [0]
+    for count in (min(_MOST, fewest), _MOST):
+        sample, beside = evenly(lost, count - min(len(won), round(_WON * count))), won
+        if len(beside) < count - len(sample):
+            beside = np.setdiff1d(learned.indices, lost)
+        sample = np.concatenate([sample, evenly(beside, count - len(sample))])
+        if len(sample) > sizes[-1]:
+            yield tuple(np.sort(sample).tolist())
+        sizes.append(len(sample))
 
 
 def _evidence(
@@ -133,8 +132,7 @@ def _evidence(
 ) -> tuple[Evidence, Misreading | None]:
     """Return what all was asked for, and how the model is misread, if it is."""
     with inference(oracle, learned):
-        starts, rows = starts_of(design), np.array(episodes)
-        bound = {"learned": bound_to_starts(learned, design, starts)}
+        starts, bound = bound_arms(design, oracle=oracle, learned=learned)
         learned_alone, witness = bound["learned"], bound["learned"].witness
         if learned_alone.planner is not None or witness is None:
             is_own = learned_alone.planner is not None
@@ -146,13 +144,10 @@ def _evidence(
         bound["rescored"] = witness
         if witness.witness is not None:
             bound["afresh"] = witness.witness
-        bound["oracle"] = bound_as_truth(oracle, design, starts)
-        arms = [
-            _walks(number, arm, design.task, starts.take(rows))
-            for number, arm in enumerate((result.learned, result.oracle))
-        ]
         decisions = _decisions(
-            [walk for pair in zip(*arms, strict=True) for walk in pair],
+            (result.learned, result.oracle),
+            design.task,
+            starts.take(np.array(episodes)),
             Imagination("learned", design.task.actions, bound["learned"]),
         )
         trained = read_training_data(
@@ -172,68 +167,41 @@ def _evidence(
         return evidence, misreading
 
 
-class _Walk(NamedTuple):
-    """What an arm did in an episode: states [T, S] before each step, and actions [T, A]."""
+def _decisions(arms: Sequence[Arm], task: Task, starts: Starts, learned: Imagination) -> Decisions:
+    """Return some of the places that each arm came to, from its first to its last.
 
-    episode: int
-    arm: int
-    states: FloatArray
-    actions: FloatArray
-
-
-def _walks(number: int, arm: Arm, task: Task, starts: Starts) -> list[_Walk]:
-    """Return what an arm did from each start; arms are numbered as in `Decision`."""
-    actions = [arm.actions[int(episode)] for episode in starts.episodes]
-    counts, now = np.array([len(executed) for executed in actions]), starts.states.copy()
-    states = [[start.copy()] for start in now]
-    for step in range(counts.max() - 1):
-        going = np.flatnonzero(counts > step + 1)
-        now[going] = task.step(now[going], np.stack([actions[int(row)][step] for row in going]))
-        for row in going:
-            states[row].append(now[row].copy())
-    return [
-        _Walk(int(episode), number, np.stack(visited), executed)
-        for episode, visited, executed in zip(starts.episodes, states, actions, strict=True)
-    ]
-
-
-def _decisions(walks: Sequence[_Walk], learned: Imagination) -> Decisions:
-    """Return some of the places that each arm came to, from its first to its last."""
-    at = [evenly(np.arange(count), _DECISIONS) for count in (len(walk.actions) for walk in walks)]
-    return Decisions(
-        rows=tuple(
-            Decision(walk.episode, walk.arm, int(step))
-            for walk, steps in zip(walks, at, strict=True)
-            for step in steps
-        ),
-        states=np.concatenate([walk.states[steps] for walk, steps in zip(walks, at, strict=True)]),
-        latents=_latents(walks, at, learned),
-    )
-
-
-def _latents(walks: Sequence[_Walk], at: Sequence[IntArray], learned: Imagination) -> FloatArray:
-    """Return what the learned model knows at some steps of each arm, also of the oracle's."""
-    episodes = np.array([walk.episode for walk in walks])
-    if not learned.is_recurrent:
-        learned.plans_for(np.repeat(episodes, [len(steps) for steps in at]), np.concatenate(at))
-        states = [walk.states[steps] for walk, steps in zip(walks, at, strict=True)]
-        return learned.encode(np.concatenate(states))
+    The actions that it executed lead there again, and lead a model with memory along; arms are
+    numbered as in `Decision`.
+    """
+    walks = [(episode, arm) for episode in starts.episodes.tolist() for arm in range(len(arms))]
+    actions = [arms[arm].actions[episode] for episode, arm in walks]
+    counts, episodes = np.array([*map(len, actions)]), np.array([episode for episode, _ in walks])
+    at = [evenly(np.arange(count), _DECISIONS).tolist() for count in counts]
+    states = np.repeat(starts.states, len(arms), axis=0)
     learned.plans_for(episodes, np.zeros_like(episodes))
-    last = np.array([steps[-1] for steps in at])
-    latents = learned.encode(np.stack([walk.states[0] for walk in walks]))
-    # Only what is asked for: all of them together can be large.
-    latents_known = [[latents[row].copy()] if 0 in steps else [] for row, steps in enumerate(at)]
-    for step in range(last.max()):
-        rows = np.flatnonzero(last > step)
-        learned.plans_for(episodes[rows], np.full(len(rows), step + 1))
-        latents[rows] = learned.update(
-            latents[rows],
-            np.stack([walks[int(row)].actions[step] for row in rows]),
-            np.stack([walks[int(row)].states[step + 1] for row in rows]),
-        )
-        for row in rows[[step + 1 in at[int(row)] for row in rows]]:
-            latents_known[row].append(latents[row].copy())
-    return np.concatenate([np.stack(visited) for visited in latents_known])
+    latents = learned.encode(states) if learned.is_recurrent else states
+    visited: list[list[tuple[Decision, FloatArray, FloatArray]]] = [[] for _ in walks]
+    for step in range(counts.max()):
+        for row, (episode, arm) in enumerate(walks):
+            # Only what is asked for: all of them together can be large.
+            if step in at[row]:
+                place = Decision(episode, arm, step)
+                visited[row].append((place, states[row].copy(), latents[row].copy()))
+        going = np.flatnonzero(counts > step + 1)
+        if not len(going):
+            break
+        taken = np.stack([actions[row][step] for row in going.tolist()])
+        states[going] = task.step(states[going], taken)
+        if learned.is_recurrent:
+            learned.plans_for(episodes[going], np.full(len(going), step + 1))
+            latents[going] = learned.update(latents[going], taken, states[going])
+    rows, reached, remembered = zip(*chain.from_iterable(visited), strict=True)
+    states, latents = np.stack(reached), np.stack(remembered)
+    if not learned.is_recurrent:
+        places = np.array(rows)
+        learned.plans_for(places[:, 0], places[:, 2])
+        latents = learned.encode(states)
+    return Decisions(rows=rows, states=states, latents=latents)
 
 
 def _headroom(

@@ -6,19 +6,13 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, advice_on
+from pytest_cpg.gates.planning_gap.diagnosis import losses
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import (
     WINDOW,
     Coverage,
     Evidence,
     Headroom,
-    OneStep,
     Term,
-)
-from pytest_cpg.gates.planning_gap.diagnosis.losses import (
-    FEWEST_EPISODES,
-    LEAST_REGRET,
-    MOST,
-    WINDOW_ERROR,
 )
 from pytest_cpg.gates.planning_gap.diagnosis.measures import (
     LEAST_OUTSIDE,
@@ -96,12 +90,15 @@ def diagnosis_of(
         # What else was measured to be bad, and is not the cause.
         if is_above(measures.outside, LEAST_OUTSIDE) and Cause.COVERAGE not in causes:
             beside = _LEFT_DATA.format(**words)
+    step, has_memory = evidence.one_step, evidence.memory != "none"
+    knows_states = isinstance(evidence.coverage, Coverage)
+    knows_steps = step is None or not step.lacks_transitions
     advice = " ".join(
         advice_on(
             cause,
             swapped=result.swapped,
-            has_memory=evidence.memory != "none",
-            knows_data=_knows_data(evidence, cause),
+            has_memory=has_memory,
+            knows_data=knows_steps if cause == Cause.ONE_STEP_ERROR else knows_states,
         )
         for cause in causes
     )
@@ -112,12 +109,6 @@ def diagnosis_of(
         profile=measures.profile,
         decisions=len(evidence.episodes),
     )
-
-
-def _knows_data(evidence: Evidence, cause: Cause) -> bool:
-    if cause == Cause.ONE_STEP_ERROR:
-        return evidence.one_step is None or not evidence.one_step.lacks_transitions
-    return isinstance(evidence.coverage, Coverage)
 
 
 def _told(
@@ -151,17 +142,16 @@ def _unexplained(measures: Measures, regret: str, count: int) -> str:
         return f"{loses}, but no single cause is shown to explain most of it."
     if measures.regret is not None:
         return (
-            f"{loses}, not shown to be more than {_share(LEAST_REGRET)}, and its ranking is not "
-            f"shown to be bad: this does not explain the gap."
+            f"{loses}, not shown to be more than {_share(losses.LEAST_REGRET)}, and its ranking is "
+            f"not shown to be bad: this does not explain the gap."
         )
-    if count >= FEWEST_EPISODES:
+    fewest = losses.FEWEST_EPISODES
+    if count >= fewest:
         return (
             "The true scores of plans hardly differ, so that nothing tells the model's choices "
             "from others: this does not explain the gap."
         )
-    return (
-        f"Only {count} episodes were asked about, and {FEWEST_EPISODES} are needed to name a cause."
-    )
+    return f"Only {count} episodes were asked about, and {fewest} are needed to name a cause."
 
 
 def _words(measures: Measures, scoring_share: Interval | None) -> dict[str, str]:
@@ -180,7 +170,18 @@ def _words(measures: Measures, scoring_share: Interval | None) -> dict[str, str]
             f"{WINDOW} steps are off by {numbers['inside_error']} times the effect of a plan "
             f"inside, and by {numbers['outside_error']} outside"
         )
-    right, others = 0.0 if measures.one_step is None else measures.one_step.right, ""
+    right, others, step = 0.0, "", measures.one_step
+    if step is not None:
+        right, term = step.right, step.term or Term(name="", claim="", advice="", left=1.0)
+        numbers |= {
+            "one_step": _number(step.error, is_share=True),
+            "trained": _number(step.trained, is_share=True),
+            "times": _number(step.ratio, is_share=False),
+            "term": term.name,
+            "claim": term.claim,
+            "left": _share(term.left),
+            "look": term.advice,
+        }
     if has_contrast(measures):
         others = ", and right at the others"
     elif right > LEAST_RIGHT:
@@ -188,13 +189,12 @@ def _words(measures: Measures, scoring_share: Interval | None) -> dict[str, str]
     # What shows a score to be at fault: the third arm, or which plans it prefers.
     saved = numbers.get("dynamics", "unknown")
     scoring = f"with the true dynamics only {saved} of the loss disappears"
-    if scoring_share is not None and is_above(scoring_share, MOST):
+    if scoring_share is not None and is_above(scoring_share, losses.MOST):
         lost = _share(scoring_share.estimate)
         scoring = f"true dynamics, rated by the model, still lose {lost} of the gap"
     steps = "fewer steps" if measures.lost_at is None else f"fewer than {measures.lost_at} steps"
     return {
         **numbers,
-        **_words_of_step(measures.one_step),
         "steps": f"{steps} ahead",
         "inside": inside,
         "others": others,
@@ -218,31 +218,16 @@ def _share(value: float) -> str:
     return f"{percent:.1g} %" if 0.01 <= percent < 0.5 else f"{percent:.0f} %"
 
 
-def _words_of_step(one_step: OneStep | None) -> dict[str, str]:
-    if one_step is None:
-        return {}
-    term = one_step.term or Term(name="", claim="", advice="", left=1.0)
-    return {
-        "one_step": _number(one_step.error, is_share=True),
-        "trained": _number(one_step.trained, is_share=True),
-        "times": _number(one_step.ratio, is_share=False),
-        "term": term.name,
-        "claim": term.claim,
-        "left": _share(term.left),
-        "look": term.advice,
-    }
-
-
 def _table(measures: Measures, evidence: Evidence) -> Iterator[Measure]:
     last, step, won = measures.lost_at, measures.one_step, measures.won
     of_coverage = f"of states outside the data; bad above {LEAST_OUTSIDE:g}"
     if not isinstance(evidence.coverage, Coverage):
         of_coverage = f"not checked: {evidence.coverage}"
     chance = "never chance" if last is None else f"chance from step {last} on"
-    of_window = f"error / change by plans; bad above {WINDOW_ERROR:g}"
-    of_places = f"share of places off by more than {won.limit if won else WINDOW_ERROR:g}"
+    of_window = f"error / change by plans; bad above {losses.WINDOW_ERROR:g}"
+    of_places = f"share of places off by more than {won.limit if won else losses.WINDOW_ERROR:g}"
     of_response = f"spread / true spread; blind below {MOST_BLIND:g}"
-    of_regret = f"of a random plan's loss; bad above {LEAST_REGRET:g}"
+    of_regret = f"of a random plan's loss; bad above {losses.LEAST_REGRET:g}"
     yield Measure.of("regret", measures.regret, of_regret)
     yield Measure.of("ranking", measures.ranking, f"Kendall tau; {chance}")
     yield Measure.of(f"{WINDOW} steps", measures.window_error, of_window)
