@@ -19,6 +19,11 @@ def physics(weigh):
     return model
 
 
+def copied(observations, actions):
+    """Predict that nothing changes: what knows nothing of actions."""
+    return observations.copy()
+
+
 def ghost(observations, actions):
     """Move through whatever stands there."""
     after = observations.copy()

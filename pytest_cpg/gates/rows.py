@@ -183,7 +183,9 @@ def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatA
     The model may be anything that `world_models.bind` takes. ``what`` names the stage.
     """
     count = len(questions.arrays[0])
-    digest = hashlib.sha256(b"".join(array.tobytes() for array in questions.arrays))
+    digest = hashlib.sha256()
+    for array in questions.arrays:
+        digest.update(np.ascontiguousarray(array).data)
     snapshot = Snapshot(
         run.execution,
         model,

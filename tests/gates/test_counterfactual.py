@@ -4,13 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from wrong_physics import TRUE, WRONG
+from wrong_physics import TRUE, WRONG, copied
 
 import pytest_cpg
 from pytest_cpg.contracts import ComponentError, WorldModelError
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.gates.prediction.counterfactual import counterfactual
-from pytest_cpg.gates.prediction.kind import copied
 from pytest_cpg.gates.prediction.logs import read_logs
 from pytest_cpg.gates.rows import Questions
 from pytest_cpg.tasks import TASKS, named_task

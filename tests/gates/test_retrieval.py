@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_counterfactual import Latent
-from wrong_physics import TRUE
+from wrong_physics import TRUE, copied
 
 import pytest_cpg
 from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.gates.prediction.kind import copied
 from pytest_cpg.gates.prediction.retrieval import ranks
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.causal.blocks import Blocks

@@ -8,6 +8,7 @@ whatever the mean error is. A copy of the input tells no action from another.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -29,17 +30,19 @@ from pytest_cpg.gates.kind import Asked, Run
 from pytest_cpg.gates.prediction.kind import (
     PredictionKind,
     World,
-    copied,
     imagined,
     stretches,
     visited,
 )
 from pytest_cpg.gates.prediction.logs import Logs
 from pytest_cpg.gates.rows import Questions
+from pytest_cpg.world_models import OracleDynamics
 from pytest_cpg.world_models.binding.bound import BoundModel
 from pytest_cpg.world_models.binding.ensemble import members_of
 
 _STATES = 300
+# Numbers that are observed at most, as pictures would fill the memory.
+_NUMBERS = 2**25
 # States whose predictions tell members apart.
 _COMPARED = 64
 # States that tell anything, and actions of a set that are all tried.
@@ -55,13 +58,12 @@ def questions(asked: Asked, world: World) -> Sequence[Any]:
     number [N] for what is drawn.
     """
     if isinstance(world, Logs):
-        states, plans, reached, changed, differs = recorded(world, asked.values)
+        states, plans, reached, unit, differs = recorded(world, asked.values)
         counts = np.ones(reached.shape[:2], dtype=np.bool_)
     else:
-        states, plans, reached, changed, differs = tried(world, asked.values)
+        states, plans, reached, unit, differs = tried(world, asked.values)
         counts = _counts(world, asked.values, states, plans, differs)
     seen = world.observe(reached)
-    unit = changed.reshape(-1, changed.shape[-1]).std(axis=0)
     scale = np.divide(1.0, unit, out=np.zeros_like(unit), where=unit > 0)
     numbers = np.arange(len(states))
     arrays = (states, plans, reached, seen, np.tile(scale, (len(states), 1)), differs, counts)
@@ -70,11 +72,11 @@ def questions(asked: Asked, world: World) -> Sequence[Any]:
 
 
 def tried(task: Task, values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return states, plans, their ends, what plans change [N, J, O], and which differ."""
-    states = visited(task, values["seed"], _STATES)
+    """Return states, plans, their ends, by how much plans change what is seen, and which differ."""
+    states = visited(task, values["seed"], _states(task, values))
     streams = [np.random.default_rng([values["seed"], row, 3]) for row in range(len(states))]
-    if isinstance(task.actions, FiniteActions) and len(task.actions.values) <= _MOST:
-        first = np.broadcast_to(task.actions.values, (len(states), *task.actions.values.shape))
+    if (every := _all_actions(task)) is not None:
+        first = np.broadcast_to(every, (len(states), *every.shape))
     else:
         first = task.actions.sample(streams, (values["alternatives"],))
     later = task.actions.sample(streams, (1, values["horizon"] - 1)).repeat(first.shape[1], axis=1)
@@ -84,10 +86,22 @@ def tried(task: Task, values: Mapping[str, Any]) -> tuple[Any, ...]:
     reached = ends.reshape(*first.shape[:2], -1)
     seen = task.observe(reached)
     # Of differences, as a column that no action changes has a mean that is rounded.
-    moved = seen - seen[:, :1]
+    unit = np.sqrt(np.mean([(row - row[0]).var(axis=0) for row in seen], axis=0))
     same = np.array([_first_alike(row + 0.0) for row in seen])
-    changed = moved - moved.mean(axis=1, keepdims=True)
-    return states, plans, reached, changed, same[:, :, None] != same[:, None]
+    return states, plans, reached, unit, same[:, :, None] != same[:, None]
+
+
+def _all_actions(task: Task) -> FloatArray | None:
+    """Return all actions [J, A] of a small set; None of any other."""
+    space = task.actions
+    return space.values if isinstance(space, FiniteActions) and len(space.values) <= _MOST else None
+
+
+def _states(task: Task, values: Mapping[str, Any]) -> int:
+    """Return how many states are asked about."""
+    every = _all_actions(task)
+    tries = values["alternatives"] if every is None else len(every)
+    return max(_FEWEST, min(_STATES, _NUMBERS // (tries * task.observation_size)))
 
 
 def _first_alike(rows: FloatArray) -> list[int]:
@@ -110,13 +124,13 @@ def recorded(logs: Logs, values: Mapping[str, Any]) -> tuple[Any, ...]:
         tried = taken[np.concatenate([rows, elsewhere], axis=1)]
     plans = done[:, None].repeat(tried.shape[1], axis=1)
     plans[:, :, 0] = others[tried]
-    changed = ends - states
-    if not changed.std(axis=0).any():
+    unit = (ends - states).std(axis=0)
+    if not unit.any():
         raise WorldModelError(
             f"transitions: in {logs.name} every step changes the same, whatever is done. Are "
             f"next_observations those after the actions?"
         )
-    return states, plans, ends[:, None], changed, (tried != tried[:, :1])[:, None]
+    return states, plans, ends[:, None], unit, (tried != tried[:, :1])[:, None]
 
 
 def _counts(
@@ -187,6 +201,15 @@ def confused(
     return np.asarray(np.where(counts, wrong, 0.0).sum(axis=1) / counts.sum(axis=1))
 
 
+def copies(model: BoundModel, *rows: Any) -> FloatArray:
+    """Return what `confused` does of a model that sees as this one does, and predicts no change."""
+
+    def still(latents: FloatArray, plans: FloatArray) -> FloatArray:
+        return np.repeat(latents[:, None], plans.shape[1], axis=1)
+
+    return confused(replace(model, imagine=still), *rows)
+
+
 def flat(model: BoundModel, states: FloatArray, plans: FloatArray, numbers: IntArray) -> FloatArray:
     """Return what a model predicts of plans [B, J, H, A]: [B, J O]."""
     return imagined(model, states, plans, numbers).reshape(len(states), -1)
@@ -210,12 +233,14 @@ class Counterfactual(PredictionKind):
         """Return the share confused, and those of a copy of the input and of chance."""
         asked = self.asked(spec, run)
         self._check_members(asked, model, run)
-        errors, copies = (self.answers(asked, who, run) for who in (model, copied))
+        errors = self.answers(asked, model, run)
+        truth = OracleDynamics(asked.task)
+        copied = self.answers(asked._replace(answer=copies), truth, run)
         differs, counts = asked.arrays[5:7]
         guessed = np.where(counts, differs.mean(axis=-1), 0.0).sum(axis=1) / counts.sum(axis=1)
         facts, stratum = {}, spec.values["stratum"]
         if stratum != "all":
-            share = counts.sum() / (_STATES * counts.shape[1])
+            share = counts.sum() / (_states(asked.task, spec.values) * counts.shape[1])
             facts["stratum"] = f"{stratum!r}, in which {100 * share:.2g} % of random steps are"
         return Reading(
             self.mean(errors, asked, spec),
@@ -223,7 +248,7 @@ class Counterfactual(PredictionKind):
             errors,
             {
                 who: self.mean(wrong, asked, spec)
-                for who, wrong in (("copy", copies), ("chance", guessed))
+                for who, wrong in (("copy", copied), ("chance", guessed))
             },
             {"facts": facts},
         )

@@ -62,11 +62,6 @@ def stretches(
     return states, plans, world.rollout(states, plans)[:, -1]
 
 
-def copied(observations: FloatArray, actions: FloatArray) -> FloatArray:  # noqa: ARG001
-    """Predict that nothing changes: what knows nothing of actions."""
-    return observations.copy()
-
-
 def imagined(
     model: BoundModel, states: FloatArray, plans: FloatArray, numbers: IntArray
 ) -> FloatArray:
