@@ -9,7 +9,7 @@ from tables import HORIZONS, kendall_interval, metrics, success, trained_alike, 
 FOUND_THEN = json.loads(FOUND.read_text())
 # Three kinds and seeds, trained and half-trained, and one autoencoder longer.
 COMPARED = trained_alike(list(FOUND_THEN["rows"].values()))
-LIMITS = {"ae": 0.3, "gnn": 0.1, "modular": 0.1}
+LIMITS = {"ae": 0.3, "gnn": 0.12, "modular": 0.12}
 
 
 def test_tables_and_figure_are_of_what_was_found(tmp_path):
