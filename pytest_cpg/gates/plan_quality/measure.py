@@ -190,10 +190,10 @@ def _by_episode(episodes: IntArray, counts: BoolArray, *scores: FloatArray) -> l
 
     To six digits: a report has many of them.
     """
-    known = np.unique(episodes[counts])
-    rows = [counts & (episodes == episode) for episode in known]
+    scored = np.unique(episodes[counts])
+    rows = [counts & (episodes == episode) for episode in scored]
     means = [[round(float(part[of].mean()), 6) for of in rows] for part in scores]
-    return [known, *(np.array(part, dtype=np.float64) for part in means)]
+    return [scored, *(np.array(part, dtype=np.float64) for part in means)]
 
 
 def _worst(

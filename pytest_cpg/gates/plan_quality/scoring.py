@@ -142,9 +142,9 @@ def _rating(
     design: Design, arm: str, model: BoundModel, decisions: Decisions
 ) -> Callable[[FloatArray], FloatArray]:
     """Return what maps plans [N, C, H, A] to what they are worth: the mean over a model's noise."""
-    asked = (decisions.episodes, decisions.at)
+    places = (decisions.episodes, decisions.at)
     imagination = Imagination(arm, design.task.actions, model)
-    imagination.plans_for(*asked)
+    imagination.plans_for(*places)
     is_learned = arm == "learned"
     latents = decisions.latents if is_learned else imagination.encode(decisions.states)
 
@@ -154,7 +154,7 @@ def _rating(
 
     def over_noise(plans: FloatArray) -> FloatArray:
         streams = decisions.streams(design.seed, Purpose.NOISE_OF_NEIGHBOURS)
-        imagination.plans_for(*asked, cast("Any", [_Shared(stream) for stream in streams]))
+        imagination.plans_for(*places, cast("Any", [_Shared(stream) for stream in streams]))
         return np.asarray(np.mean([once(plans) for _ in range(_ROLLOUTS)], axis=0))
 
     return over_noise if model.noise_size else once

@@ -165,7 +165,7 @@ def _designs(
             f"a sweep is over one thing, got {' and '.join(chosen) or 'nothing'}. Write "
             f'sweep(learned=..., perturbations=["none", "drop-next-5"]), or horizons=.'
         )
-    ((over, asked),) = chosen.items()
+    ((over, settings_of),) = chosen.items()
     is_horizon = over == "horizon"
     if not is_horizon and design.perturbation is not None:
         raise CpgError(
@@ -174,7 +174,7 @@ def _designs(
             f"sweep(perturbations=[..., {design.perturbation.name!r}])."
         )
     designs: dict[str, Design] = {}
-    for value in asked:
+    for value in settings_of:
         try:
             changed = (
                 _with_horizon(design, value)
@@ -236,8 +236,8 @@ class Benchmark:
                 with inference(model):
                     bound = probe.bound_to_starts(model, design, starts)
                     with probe.unchanged(f"the model {name!r}", bound, design, starts):
-                        told = partial(run.stage, name)
-                        arm = ArmRun(f"{name!r}", design, bound, starts, progress=told)
+                        progress = partial(run.stage, name)
+                        arm = ArmRun(f"{name!r}", design, bound, starts, progress=progress)
                         arms[name] = replace(arm.advance(design.episodes), name=name)
                         is_blind = probe.ignores_action(bound, design, starts, arms[name])
                 faults[name] = tuple(probe.faults_of(replace(bound, ignores_action=is_blind)))

@@ -349,10 +349,10 @@ def _compared(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
     lost, gained = len(worse), shared.count(("0", "1"))
     p = exact_mcnemar_p_value(lost=lost, gained=gained)
     shown = f"p = {p:.2g}" if p >= _SURE else f"p < {_SURE:g}"
-    told = f", lost {lost} start{'s'[: lost != 1]}, gained {gained} ({shown})"
+    change = f", lost {lost} start{'s'[: lost != 1]}, gained {gained} ({shown})"
     label = Label.REGRESSED if lost > gained else Label.IMPROVED
     if lost == gained == 0:
-        label, told = Label.UNCHANGED, ", no start lost or gained"
+        label, change = Label.UNCHANGED, ", no start lost or gained"
     elif p > 1 - level:
         label = Label.UNRESOLVED
-    return Drift(label=label, text=text + told, worse=worse, lost=lost, gained=gained, p_value=p)
+    return Drift(label=label, text=text + change, worse=worse, lost=lost, gained=gained, p_value=p)

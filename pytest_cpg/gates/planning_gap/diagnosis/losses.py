@@ -214,9 +214,9 @@ def mended(
     behind them; with ``restarts`` it does at the beginning of every window; with ``noise`` none is
     drawn.
     """
-    kept, numbers = evidence.kept, np.arange(evidence.resumed.shape[1])
-    of_step = np.arange(kept.shape[2]) // WINDOW
-    are_true = np.zeros((*kept.shape[:2], len(numbers)), dtype=bool) if places is None else places
+    truth, numbers = evidence.kept, np.arange(evidence.resumed.shape[1])
+    of_step = np.arange(truth.shape[2]) // WINDOW
+    are_true = np.zeros((*truth.shape[:2], len(numbers)), dtype=bool) if places is None else places
     # The window from whose true beginning the model goes on.
     behind = np.pad(np.where(are_true, numbers + 1, 0)[..., :-1], ((0, 0), (0, 0), (1, 0)))
     resumed = np.maximum.accumulate(behind, axis=2)
@@ -224,7 +224,7 @@ def mended(
         resumed = np.broadcast_to(numbers, are_true.shape)
     from_there = np.moveaxis(evidence.resumed, 1, 3)
     scores = np.take_along_axis(from_there, resumed[..., of_step, None], axis=3)[..., 0]
-    scores = np.where(are_true[..., of_step], kept, scores)
+    scores = np.where(are_true[..., of_step], truth, scores)
     if evidence.drawn is None or noise:
         return scores
     with np.errstate(invalid="ignore"):
@@ -239,19 +239,19 @@ def window_errors(evidence: Evidence) -> FloatArray:
     the score by then, per window up to it. They are nan where there is nothing to be off in: past
     the budget, and where plans change next to nothing and the model knows it.
     """
-    kept, numbers = evidence.kept, np.arange(evidence.resumed.shape[1])
-    last = np.minimum((numbers + 1) * WINDOW, kept.shape[2]) - 1
-    ends = kept[:, FIRST_RANDOM:, last]
+    truth, numbers = evidence.kept, np.arange(evidence.resumed.shape[1])
+    last = np.minimum((numbers + 1) * WINDOW, truth.shape[2]) - 1
+    ends = truth[:, FIRST_RANDOM:, last]
     ends = np.where(np.isfinite(ends).all(axis=1, keepdims=True), ends, 0.0)
     # What random plans change: a plan has had so many windows to come that far.
     changes = np.asarray(ends.std(axis=1) / (numbers + 1))
     least = (_ROUNDING * np.abs(ends).max(axis=1))[:, None]
     with np.errstate(invalid="ignore"):
-        off = mended(evidence, restarts=True, noise=True) - kept
+        off = mended(evidence, restarts=True, noise=True) - truth
     # Two infinities are alike.
     off = np.where(np.isnan(off), 0.0, off)
-    missing = len(numbers) * WINDOW - kept.shape[2]
-    off = np.pad(off, ((0, 0), (0, 0), (0, missing))).reshape(*kept.shape[:2], -1, WINDOW)
+    missing = len(numbers) * WINDOW - truth.shape[2]
+    off = np.pad(off, ((0, 0), (0, 0), (0, missing))).reshape(*truth.shape[:2], -1, WINDOW)
     most = np.abs(off).argmax(axis=3)[..., None]
     errors = np.take_along_axis(off, most, axis=3)[..., 0]
     is_asked = WINDOW * numbers < evidence.remaining[:, None]

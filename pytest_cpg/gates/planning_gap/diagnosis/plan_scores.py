@@ -152,9 +152,10 @@ class PlanScores:
 
     def _ask(self, arm: str, noise: Purpose | None = None) -> Imagination:
         """Return a world to ask about all decisions, with noise from a stream of each or none."""
-        imagination, asked = Imagination(arm, self._task.actions, self._bound[arm]), self._decisions
-        streams = () if noise is None else asked.streams(self._design.seed, noise)
-        imagination.plans_for(asked.episodes, asked.at, streams)
+        decisions = self._decisions
+        imagination = Imagination(arm, self._task.actions, self._bound[arm])
+        streams = () if noise is None else decisions.streams(self._design.seed, noise)
+        imagination.plans_for(decisions.episodes, decisions.at, streams)
         return imagination
 
     def _candidates(self) -> FloatArray:
