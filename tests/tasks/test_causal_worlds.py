@@ -17,7 +17,8 @@ from pytest_cpg.episodes.probe import bound_to_starts, starts_of
 from pytest_cpg.planners import Greedy
 from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.causal.blocks import Blocks, move
-from pytest_cpg.tasks.causal.chemistry import GRAPHS, Chemistry, ExactChemistry
+from pytest_cpg.tasks.causal.chemistry import Chemistry, ExactChemistry
+from pytest_cpg.tasks.causal.graphs import GRAPHS
 from pytest_cpg.tasks.causal.looks import SETTINGS, stamps
 from pytest_cpg.world_models import OracleDynamics
 

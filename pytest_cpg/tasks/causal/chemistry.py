@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
 from pytest_cpg.contracts.arrays import read_only, rolled_out
+from pytest_cpg.tasks.causal.graphs import GRAPHS, descendants_of, parents_of
 from pytest_cpg.tasks.causal.looks import (
     SET_1,
     SIDE,
@@ -39,43 +40,6 @@ _MOST = len(_STATIC)
 _MOST_ACTIONS, _MOST_ROWS = 1000, 2**17
 # Of a fair hash of 64 bits (Steele, Lea, Flood, "Fast splittable pseudorandom number generators").
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-
-
-def _edges(graph: str, count: int) -> list[tuple[int, int]] | None:
-    """Return the edges of a named graph, causes first; None where there is none of that name."""
-    last = count - 1
-    return {
-        "chain": [(i, i + 1) for i in range(last)],
-        "full": [(i, j) for j in range(count) for i in range(j)],
-        "collider": [(i, last) for i in range(last)],
-        "tree": [((j - 1) // 2, j) for j in range(1, count)],
-        "jungle": [
-            *(((j - 1) // 2, j) for j in range(1, count)),
-            *((((j - 1) // 2 - 1) // 2, j) for j in range(3, count)),
-        ],
-        "bidiagonal": [(i, j) for j in range(count) for i in (j - 2, j - 1) if i >= 0],
-        "fork": [(0, j) for j in range(1, count)],
-        "confounder": [(0, j) for j in range(1, count)] + [(i, i + 1) for i in range(1, last)],
-    }.get(graph)
-
-
-GRAPHS = ("chain", "full", "collider", "tree", "jungle", "bidiagonal", "fork", "confounder")
-
-
-def parents_of(graph: str, count: int, density: float, *, seed: int) -> BoolArray:
-    """Return which objects [N, N] cause which: row j holds the parents of object j.
-
-    ``"random"`` draws an edge from i to a later j with chance min(d j, 5) / (j + 1), where the
-    density d was 0.5.
-    """
-    adjacency = np.zeros((count, count), dtype=np.bool_)
-    if graph == "random":
-        chance = np.minimum(density * np.arange(count), 5) / (np.arange(count) + 1)
-        drawn = np.random.default_rng([seed, 1]).random((count, count)) < chance[:, None]
-        return np.asarray(np.tril(drawn, -1))
-    for cause, effect in _edges(graph, count) or []:
-        adjacency[effect, cause] = True
-    return adjacency
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,10 +121,7 @@ class Chemistry(TowardsTarget):
 
     @property
     def observation_size(self) -> int:
-        """Of each object, a 1 at its colour among zeros; the same of the target; and its place.
-
-        Or two pictures.
-        """
+        """Of each object a 1 at its colour, the same of the target, its place; or two pictures."""
         if self.look != "vector":
             return seen_size(self.look)
         return 2 * self.objects * self.colours + 2 * self.objects
@@ -173,10 +134,7 @@ class Chemistry(TowardsTarget):
     @cached_property
     def descendants(self) -> BoolArray:
         """Which objects [N, N] an object changes, by whatever path: row j holds its descendants."""
-        reached = self.parents.T.copy()
-        for _ in range(self.objects):
-            reached |= (reached.astype(int) @ self.parents.T.astype(int)) > 0
-        return read_only(reached)
+        return read_only(descendants_of(self.parents))
 
     @cached_property
     def chances(self) -> tuple[FloatArray, ...]:
