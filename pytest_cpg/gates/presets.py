@@ -28,11 +28,11 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 )
 
 
-# By their ids, whatever module registers them. Each was measured as it stands here, on 30 starts;
-# what needs a score of its own says so behind the name.
+# As they are named behind gym:, found by their ids whatever module is named. Each was measured as
+# it stands here, on 30 starts; what needs a score of its own says so behind the name.
 ENVIRONMENTS: Mapping[str, Preset] = MappingProxyType(
     {
-        "pointmaze-medium-v0": Preset(
+        "ogbench:pointmaze-medium-v0": Preset(
             planner="icem",
             settings={"samples": 24, "iterations": 2, "horizon": 20, "execute": 10},
             options={"budget": 500},
@@ -40,7 +40,7 @@ ENVIRONMENTS: Mapping[str, Preset] = MappingProxyType(
             solved=30,
             starts=30,
         ),
-        "swm/TwoRoom-v1": Preset(
+        "stable_worldmodel:swm/TwoRoom-v1": Preset(
             planner="icem",
             settings={"samples": 24, "iterations": 2, "horizon": 10, "execute": 5},
             options={"budget": 100},
@@ -48,8 +48,19 @@ ENVIRONMENTS: Mapping[str, Preset] = MappingProxyType(
             solved=30,
             starts=30,
         ),
+        "ogbench:cube-single-v0": Preset(
+            planner="icem",
+            settings={"samples": 24, "iterations": 2, "horizon": 10, "execute": 5},
+            options={"budget": 100},
+            named={"score": "carry"},
+            solved=30,
+            starts=30,
+        ),
     }
 )
+
+
+_BY_ID = {name.rpartition(":")[2]: preset for name, preset in ENVIRONMENTS.items()}
 
 
 def preset_of(task: str) -> Preset | None:
@@ -60,7 +71,7 @@ def preset_of(task: str) -> Preset | None:
     """
     plain = task.partition(" (")[0]
     if plain.startswith("gym:"):
-        return ENVIRONMENTS.get(plain.partition(",")[0].rpartition(":")[2])
+        return _BY_ID.get(plain.partition(",")[0].rpartition(":")[2])
     return PRESETS.get(plain)
 
 
@@ -114,6 +125,7 @@ def _preset(task: str) -> Preset:
         return preset
     raise ComponentError(
         f'planner="preset" is for built-in tasks, and none is named {task!r}. '
-        f"{did_you_mean(task, PRESETS)} Of environments {', '.join(ENVIRONMENTS)} have one. "
+        f"{did_you_mean(task, PRESETS)} Of environments "
+        f"{', '.join(f'gym:{name}' for name in ENVIRONMENTS)} have one. "
         f'Other tasks take planner="icem", or a planner with settings of your own.'
     )

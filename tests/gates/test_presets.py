@@ -10,7 +10,13 @@ from usual_settings import usual_settings
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.kind import Components
-from pytest_cpg.gates.presets import PRESETS, preset_planner
+from pytest_cpg.gates.presets import (
+    ENVIRONMENTS,
+    PRESETS,
+    preset_name,
+    preset_of,
+    preset_planner,
+)
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.plugin.marker import gate_of
 from pytest_cpg.stats import wilson_interval
@@ -31,6 +37,18 @@ def test_every_built_in_task_has_a_preset_that_it_understands():
     for name, preset in PRESETS.items():
         signature(TASKS[name]).bind(**preset.options)
         assert wilson_interval(preset.solved, 100).low >= 0.9, name
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_an_environment_has_its_preset_by_its_id(name):
+    preset, title = ENVIRONMENTS[name], f"gym:{name.rpartition(':')[2]}"
+    assert preset_planner(f"gym:{name},task_id=1") == preset_planner(title)
+    full = preset_name(title)
+    assert full == title + "".join(f",{key}={value}" for key, value in preset.named.items())
+    # What is said of the task already stays.
+    assert preset_name(full) == full
+    assert preset_of(f"{full} (action_repeat=2)") is preset
+    assert wilson_interval(preset.solved, preset.starts).low >= 0.8
 
 
 @pytest.mark.parametrize("name", PRESETS)

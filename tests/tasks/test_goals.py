@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from pytest_cpg.contracts import BoxActions, ComponentError, TaskError
-from pytest_cpg.episodes.design import sample_starts
-from pytest_cpg.planners import Greedy
+from pytest_cpg.episodes.design import Design, sample_starts
+from pytest_cpg.gates.planning_gap.measure import measure_gap
+from pytest_cpg.planners import Greedy, RandomShooting
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.goals import Goals, GoalTask, with_goals
+from pytest_cpg.world_models import OracleDynamics
 
 
 def goal_task(inner=None, **settings):
@@ -164,3 +166,33 @@ def test_recorded_actions_lie_between_the_bounds(file):
     over = with_goals(make, Goals(file=file(actions=np.full((1, 2, 1), 7)), within=1).loaded())
     with pytest.raises(ComponentError, match=r"actions from 7 to 7, and those of .* lie between"):
         over(actions="box")
+
+
+class Latent:
+    """A model with latents of its own, which encodes the goal as it encodes what it sees."""
+
+    def __init__(self, rollout):
+        self._rollout = rollout
+
+    def encode(self, observations):
+        return np.concatenate([2 * observations[:, :2], 2 * observations[:, 2:]], axis=1)
+
+    def rollout(self, latents, actions):
+        after = 2 * self._rollout(latents[:, :2] / 2, actions)
+        goals = np.repeat(latents[:, None, 2:], actions.shape[1], axis=1)
+        return np.concatenate([after, goals], axis=2)
+
+    def score(self, latents):
+        return np.linalg.norm(latents[..., :2] - latents[..., 2:], axis=-1)
+
+
+def test_a_model_with_latents_gets_the_goal_as_one():
+    task = goal_task(TASKS["maze"](budget=16), offset=8)
+    result = measure_gap(
+        Design(task=task, planner=RandomShooting(), episodes=12, seed=0),
+        oracle=OracleDynamics(task),
+        learned=Latent(task.inner.rollout),
+    )
+    assert result.oracle.success_count > result.chance.success_count
+    np.testing.assert_array_equal(result.learned.steps, result.oracle.steps)
+    assert len(result.start_goals) == 12

@@ -9,6 +9,7 @@ from pytest_cpg.conformance.rows import HORIZON, ROWS
 from pytest_cpg.conformance.test_tasks import *  # noqa: F403 - tests of the task of this module
 from pytest_cpg.conformance.test_tasks import every_result
 from pytest_cpg.tasks import TASKS, named_task
+from pytest_cpg.tasks.goals import Goals, GoalTask
 
 EMBEDDED = {"maze", "two-room"}
 CAUSAL = (
@@ -19,6 +20,9 @@ CAUSAL = (
 )
 # One whose episodes change the model, and two kinds of environments that are put back.
 ROW_BY_ROW = ("dmc:point_mass-hard", "gym:CartPole-v1", "gym:InvertedPendulum-v5", *CAUSAL)
+
+# Of each kind one, with goals that are drawn.
+WITH_GOALS = ("maze", "dmc:point_mass-hard", "gym:CartPole-v1", "gym:InvertedPendulum-v5")
 
 
 @functools.cache
@@ -44,9 +48,11 @@ def task(name):
     return built(name)
 
 
-@pytest.fixture(params=[*sorted(TASKS), *ROW_BY_ROW])
+@pytest.fixture(params=[*sorted(TASKS), *ROW_BY_ROW, *(f"{name} goals" for name in WITH_GOALS)])
 def conformance_task(request):
-    return built(request.param)
+    name, space, _ = request.param.partition(" ")
+    goals = Goals(offset=3, within=0.1).loaded()
+    return GoalTask(inner=built(name), goals=goals) if space else built(name)
 
 
 @pytest.fixture
