@@ -82,6 +82,7 @@ def test_reversed_and_independent_models_fail_and_what_is_wrong_is_named():
     assert "object 0 answers, and should not, to object 3" in why
     (figure,) = result.card.figures
     assert figure.across == len(result.effects)
+    assert "acted on: object 0, object 1, object 2, object 3. In columns" in figure.reading
     numbers = {cell.number for cell in figure.cells}
     assert numbers == set(range(16))
 

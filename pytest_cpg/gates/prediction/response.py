@@ -26,7 +26,7 @@ from pytest_cpg.contracts.task import Draws, Observed, Parts
 from pytest_cpg.gates.arguments import Argument
 from pytest_cpg.gates.at_most import AtMost, Measured, Reading
 from pytest_cpg.gates.card import Cell, Figure
-from pytest_cpg.gates.kind import Asked, Run
+from pytest_cpg.gates.kind import Asked, Run, named
 from pytest_cpg.gates.prediction.kind import HORIZON, imagined, visited
 from pytest_cpg.stats.sampled import Percentile
 from pytest_cpg.world_models import OracleDynamics
@@ -215,12 +215,13 @@ class Response(AtMost):
         card = super().shown(result, model)
         more = len(texts) - _MOST_NAMED
         if texts:
-            named = "; ".join(texts[:_MOST_NAMED])
-            card["why"] = f"{named}{f'; and {more} more' if more > 0 else ''}."
+            first = "; ".join(texts[:_MOST_NAMED])
+            card["why"] = f"{first}{f'; and {more} more' if more > 0 else ''}."
         figure = Figure(
             kind="cells",
             title="What answers to what",
-            reading="A row for each cause, and in it how each part answers.",
+            reading=f"In rows, from above, what is acted on: {named(result.causes)}. In columns, "
+            f"from the left, what answers: {named(result.effects)}.",
             axes=("pair", ""),
             series={
                 name: tuple(np.flatnonzero(chosen).tolist())
