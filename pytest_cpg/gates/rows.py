@@ -215,16 +215,21 @@ def answered(run: Run, model: Any, questions: Questions, *, what: str) -> FloatA
     return np.asarray(answers[0] if len(answers) == 1 else answers.T)
 
 
+def _near_starts(task: Task) -> tuple[FloatArray, FloatArray]:
+    """Return states near starts and an action for each, also where every start is solved."""
+    seeds = np.arange(2)
+    starts = Starts(episodes=seeds, states=starts_from(task, seeds), seeds=seeds, skipped=0)
+    return probe_of(task, starts, 0)
+
+
 class _Asked:
     """A model bound to its task, here or in a worker, and what it is asked."""
 
     def __init__(self, model: Any, questions: Questions, answer: FloatArray | None) -> None:
         self._model, self._questions = model, questions
         task = questions.task
-        # Near starts, also where every start is solved.
-        seeds = np.arange(2)
-        starts = Starts(episodes=seeds, states=starts_from(task, seeds), seeds=seeds, skipped=0)
-        states, actions = questions.probe or probe_of(task, starts, 0)
+        # A log, which brings a probe, has no starts.
+        states, actions = questions.probe or _near_starts(task)
         with inference(learned_of(model)):
             self._bound = bind(model, task, probe_states=states, probe_actions=actions, rates=False)
         if answer is not None:
