@@ -4,6 +4,7 @@
 """
 
 import re
+import sys
 from importlib import import_module
 
 import pytest
@@ -56,6 +57,18 @@ def test_stretches_of_recorded_episodes_are_compared_and_wrong_models_fail(examp
     wrong = re.search(r" x test_it_answers_no_better\S*\s+(\d+)\s+(\d+) ", result.stdout.str())
     # Its answers are worse than a trivial one's, whatever a guard finds.
     assert int(wrong[1]) > 1.5 * int(wrong[2])
+
+
+@needs_torch
+@pytest.mark.trains
+def test_a_network_of_ogbenchs_point_maze_is_a_gate(example):
+    pytest.importorskip("ogbench")
+    example("field", "--cpg-quick", apart=True).assert_outcomes(passed=1, xpassed=1)
+
+
+def test_gates_on_ogbench_are_skipped_without_it(example, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ogbench", None)
+    example("field").assert_outcomes(skipped=1)
 
 
 @needs_torch

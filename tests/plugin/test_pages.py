@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.docs
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
 # Pages whose blocks are run by tests of their own.
-ELSEWHERE = {"models", "kinds-of-gate", "causal-worlds"}
+ELSEWHERE = {"models", "kinds-of-gate", "causal-worlds", "field"}
 TRANSCRIPTS = importlib.util.spec_from_file_location("transcripts", ROOT / "docs/transcripts.py")
 transcripts = importlib.util.module_from_spec(TRANSCRIPTS)
 TRANSCRIPTS.loader.exec_module(transcripts)
@@ -124,6 +124,15 @@ def test_a_model_without_weights_passes_the_published_starts_alone(folder):
     result = folder.runpytest_subprocess("-p", "no:hypothesispytest")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*MODEL BOTTLENECK: the model solves 0 of 50 starts*"])
+
+
+def test_a_jitted_batch_of_states_is_a_task(folder):
+    pytest.importorskip("mujoco.mjx")
+    for text in blocks("field"):
+        name, _, code = text.partition("\n")
+        (folder.path / name.removeprefix("# ")).write_text(code, encoding="utf-8")
+    result = folder.runpytest_subprocess("-p", "no:hypothesispytest")
+    result.assert_outcomes(passed=1)
 
 
 def test_the_gallery_has_every_verdict():

@@ -68,6 +68,23 @@ class Drawn(Walk):
             return super().step(action)
 
 
+class Tensors(Walk):
+    """One that keeps what it is in tensors."""
+
+    def reset(self, *, seed=None, options=None):
+        seen, info = super().reset(seed=seed)
+        import torch
+
+        self.pair = torch.tensor([self.place, 1.0], dtype=torch.float64)
+        return seen, info
+
+    def step(self, action):
+        self.pair[1] *= 1.01
+        self.pair[0] += 0.1 * float(action[0]) * self.pair[1]
+        self.place = float(self.pair[0])
+        return super().step(action)
+
+
 class _Surface:
     def __reduce_ex__(self, protocol):
         raise TypeError("cannot pickle 'Surface' object")
@@ -184,6 +201,7 @@ WAYS = {
     Walk: COPY,
     Forgetful: COPY,
     Drawn: COPY,
+    Tensors: COPY,
     Restless: COPY,
     Stateful: STATE,
     Engine: FORK,
@@ -193,6 +211,8 @@ WAYS = {
 
 @pytest.fixture(scope="module", params=list(WAYS), ids=lambda make: make.__name__)
 def make(request):
+    if request.param is Tensors:
+        pytest.importorskip("torch")
     if request.param is Sliding:
         pytest.importorskip("mujoco")
     return request.param

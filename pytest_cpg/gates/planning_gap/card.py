@@ -245,6 +245,7 @@ def _facts(result: GateResult, model: str) -> Iterator[tuple[str, str]]:
         f"{design.task}, {design.budget} steps of {design.control_period:g} s, "
         f"starts {design.starts}, seed {result.seed}{replaced}",
     )
+    yield "restored", f"by {result.restored_by}" if result.restored_by else ""
     yield "planner", design.planner
     yield "model gives", (", ".join(result.swapped) or "nothing") + f" ({model})" * bool(model)
     yield "weights", result.weights and f"sha256 {result.weights[:WEIGHT_DIGITS]}"

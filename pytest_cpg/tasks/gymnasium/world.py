@@ -250,7 +250,9 @@ class World:
         sizes = self.observation_keys.items()
         names = [f"{name}[{place}]" for name, size in sizes for place in range(size)]
         at = int(np.argmax(differ))
-        return f"{[*names, *OUTCOME][at]} is {row[at]:.9g} instead of {expected[at]:.9g}"
+        digits = 9 if f"{row[at]:.9g}" != f"{expected[at]:.9g}" else 17
+        pair = f"{row[at]:.{digits}g} instead of {expected[at]:.{digits}g}"
+        return f"{[*names, *OUTCOME][at]} is {pair}"
 
 
 def _ways(environment: Any) -> list[type[Restorer]]:
