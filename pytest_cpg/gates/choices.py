@@ -26,7 +26,8 @@ from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.gates.kind import Components, TaskChoice
 from pytest_cpg.gates.presets import PRESET, preset_planner
 from pytest_cpg.tasks import may_tell_success, named_task
-from pytest_cpg.tasks.goals import RANDOM, Goals, with_goals
+from pytest_cpg.tasks.goal_task import with_goals
+from pytest_cpg.tasks.goals import RANDOM, Goals
 from pytest_cpg.tasks.options import OPTIONS
 
 # What a marker writes for its planner.

@@ -10,7 +10,8 @@ from pytest_cpg.episodes.design import Design, sample_starts
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import Greedy, RandomShooting
 from pytest_cpg.tasks import TASKS
-from pytest_cpg.tasks.goals import Goals, GoalTask, with_goals
+from pytest_cpg.tasks.goal_task import GoalTask, with_goals
+from pytest_cpg.tasks.goals import Goals
 from pytest_cpg.world_models import OracleDynamics
 
 

@@ -9,7 +9,8 @@ from pytest_cpg.conformance.rows import HORIZON, ROWS
 from pytest_cpg.conformance.test_tasks import *  # noqa: F403 - tests of the task of this module
 from pytest_cpg.conformance.test_tasks import every_result
 from pytest_cpg.tasks import TASKS, named_task
-from pytest_cpg.tasks.goals import Goals, GoalTask
+from pytest_cpg.tasks.goal_task import GoalTask
+from pytest_cpg.tasks.goals import Goals
 
 EMBEDDED = {"maze", "two-room"}
 CAUSAL = (

@@ -1,0 +1,319 @@
+"""Goal task: a task whose episodes are to reach goals, which are a part of its states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import (
+    ActionSpace,
+    BoolArray,
+    BoxActions,
+    ComponentError,
+    FloatArray,
+    IntArray,
+    Task,
+    TaskError,
+    TaskFactory,
+)
+from pytest_cpg.contracts.parts import CacheKey, has
+from pytest_cpg.contracts.planner import is_warm_started
+from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.contracts.task import (
+    ActionRepeat,
+    ChangeablePhysics,
+    Endings,
+    MeasuredColumns,
+    ObservationKeys,
+    Pictures,
+    Restored,
+    has_ended,
+    score_states,
+)
+from pytest_cpg.tasks.goals import RANDOM, Goals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GoalTask:
+    """A task whose episodes are to reach goals; see `Task`.
+
+    A state [S] is the inner task's and the goal [G], and so is an observation [O].
+    """
+
+    inner: Task
+    goals: Goals
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        plain, _, inside = str(self.inner.name).partition(" (")
+        options = [*filter(None, [inside.removesuffix(")")]), self.goals.written]
+        object.__setattr__(self, "name", f"{plain} ({', '.join(options)})")
+        size, columns = self.inner.observation_size, self.goals.columns
+        if columns is not None and max(columns) >= size:
+            raise ComponentError(
+                f"goals: columns={columns!r} of {plain}, which observes {size} numbers, from 0 to "
+                f"{size - 1}. pytest-cpg tasks {plain!r} says what they are."
+            )
+        listed, recorded = self.goals.listed, self.goals.recorded
+        sizes = {size} if columns is None else {size, len(columns)}
+        if listed is not None and listed.shape[1] not in sizes:
+            either = " or ".join(map(str, sorted(sizes)))
+            fix = "" if columns is not None else " Or say which of them they are: columns=(0, 1)."
+            raise ComponentError(
+                f"goals: {self.goals.file!r} has goals of {listed.shape[1]} numbers, and {plain} "
+                f"needs {either}, an observation or its columns.{fix}"
+            )
+        if recorded is not None and recorded.shape[2] != self.actions.size:
+            raise ComponentError(
+                f"goals: {self.goals.file!r} has actions of {recorded.shape[2]} numbers, and those "
+                f"of {plain} have {self.actions.size}."
+            )
+        is_box = isinstance(self.actions, BoxActions)
+        if (
+            recorded is not None
+            and is_box
+            and not np.array_equal(recorded, np.clip(recorded, self.actions.low, self.actions.high))
+        ):
+            raise ComponentError(
+                f"goals: {self.goals.file!r} has actions from {recorded.min():g} to "
+                f"{recorded.max():g}, and those of {plain} lie between {self.actions.low} and "
+                f"{self.actions.high}. Write them as the environment's step takes them."
+            )
+        if (self.goals.offset or 0) > self.budget:
+            raise ComponentError(
+                f"goals: offset={self.goals.offset} is more than the {self.budget} steps of an "
+                f"episode. Write budget={2 * int(self.goals.offset or 0)}."
+            )
+
+    @property
+    def actions(self) -> ActionSpace:
+        """What can be done at every step."""
+        return self.inner.actions
+
+    @property
+    def observation_size(self) -> int:
+        """Numbers in one observation: the inner task's, and the goal's."""
+        return self.inner.observation_size + self._size
+
+    @property
+    def budget(self) -> int:
+        """Steps after which an episode has failed."""
+        return self.inner.budget
+
+    @property
+    def control_period(self) -> float:
+        """Seconds of simulated time per step."""
+        return self.inner.control_period
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of the simulator's packages."""
+        return self.inner.versions
+
+    @property
+    def action_repeat(self) -> int | None:
+        """How many control steps an action is held for."""
+        return self.inner.action_repeat if has(self.inner, ActionRepeat) else None
+
+    @property
+    def restored_by(self) -> str | None:
+        """The way in which the environment is put back into a state."""
+        return self.inner.restored_by if has(self.inner, Restored) else None
+
+    @property
+    def measured(self) -> IntArray | None:
+        """The columns of a state that are measured."""
+        return self.inner.measured if has(self.inner, MeasuredColumns) else None
+
+    @property
+    def cache_key(self) -> str | None:
+        """What tells the task's arms from another's; None for a planner that draws goals."""
+        if self.goals.by != RANDOM or not has(self.inner, CacheKey):
+            return None
+        return f"{self.inner.cache_key} {self.goals.written}"
+
+    @property
+    def observation_keys(self) -> Mapping[str, int]:
+        """How many numbers the parts of an observation have: the goal is the last."""
+        inner = {"observation": self.inner.observation_size}
+        if has(self.inner, ObservationKeys):
+            inner = dict(self.inner.observation_keys)
+        return {**inner, "goal of the gate" if "goal" in inner else "goal": self._size}
+
+    @property
+    def note_on_starts(self) -> str:
+        """What the goals are, below a gate."""
+        goals, columns = self.goals, self.goals.columns
+        over = "" if columns is None else f" over columns {', '.join(map(str, columns))}"
+        where = f"in {goals.file}" if goals.listed is not None else ""
+        if not where:
+            of = "random actions" if goals.by == RANDOM else goals.by.name
+            of = of if goals.recorded is None else str(goals.file)
+            where = f"where {goals.offset} true steps of {of} lead from the start"
+        return (
+            f"goals are {where}; states are rated by their Euclidean distance to the goal{over}, "
+            f"and {goals.within:g} is near enough"
+        )
+
+    @property
+    def with_physics(self) -> Callable[..., GoalTask] | None:
+        """Makes the task with mass, friction or gravity times a factor."""
+        inner = self.inner
+        if not has(inner, ChangeablePhysics):
+            return None
+        return lambda **scales: replace(self, inner=inner.with_physics(**scales))
+
+    @property
+    def render(self) -> Callable[[FloatArray], npt.NDArray[np.uint8]] | None:
+        """Draws states [B, S] as the inner task does."""
+        inner = self.inner
+        if not has(inner, Pictures):
+            return None
+        return lambda states: inner.render(self._inner(states))
+
+    @property
+    def terminated(self) -> Callable[[FloatArray], BoolArray] | None:
+        """Says of states [..., S] whether the episode is over."""
+        inner = self.inner
+        return (
+            (lambda states: has_ended(inner, self._inner(states))) if has(inner, Endings) else None
+        )
+
+    def reset(self, seeds: IntArray) -> FloatArray:
+        """Return a start and a goal for each seed [N]: states [N, S]; of a file any goal."""
+        states = self.inner.reset(seeds)
+        listed, recorded = self.goals.listed, self.goals.recorded
+        of_file = listed if listed is not None else recorded
+        rows = np.zeros(len(seeds), dtype=np.int64)
+        if of_file is not None:
+            rows = np.array([Stream.GOAL.of(int(s)).integers(len(of_file)) for s in seeds], int)
+        return self._joined(states, self._goals(states, seeds, rows))
+
+    def at_episodes(self, states: FloatArray, episodes: IntArray) -> FloatArray:
+        """Return starts [N, S] with the goals that a file has for these episodes [N].
+
+        Raises TaskError where it has too few.
+        """
+        of_file = self.goals.listed if self.goals.listed is not None else self.goals.recorded
+        if of_file is None:
+            return states
+        if episodes.max() >= len(of_file):
+            raise TaskError(
+                f"{self.name}: {self.goals.file} has {len(of_file)} goals, and the gate "
+                f"{episodes.max() + 1} starts or more. Write episodes={len(of_file)}, or give a "
+                f"goal for each."
+            )
+        inner = self._inner(states)
+        return self._joined(inner, self._goals(inner, episodes, episodes))
+
+    def goal(self, states: FloatArray) -> FloatArray:
+        """Return the goals [..., G] of states [..., S]."""
+        return np.array(states[..., -self._size :])
+
+    def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
+        return self._joined(self.inner.step(self._inner(states), actions), self.goal(states))
+
+    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
+        after = self.inner.rollout(self._inner(states), actions)
+        return self._joined(after, np.repeat(self.goal(states)[:, None], after.shape[1], axis=1))
+
+    def observe(self, states: FloatArray) -> FloatArray:
+        """Map states [..., S] to observations [..., O], which end in the goal."""
+        return self._joined(self.inner.observe(self._inner(states)), self.goal(states))
+
+    def score(self, observations: FloatArray) -> FloatArray:
+        """Rate observations [..., O] by the Euclidean distance to their goal [...]."""
+        size, columns = self.inner.observation_size, self.goals.columns
+        seen, goal = observations[..., :size], observations[..., size:]
+        if columns is not None:
+            seen = seen[..., list(columns)]
+            goal = goal if goal.shape[-1] == len(columns) else goal[..., list(columns)]
+        return np.asarray(np.sqrt(np.sum((seen - goal) ** 2, axis=-1)))
+
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Give the inner task's reward [...]."""
+        return self.inner.reward(self._inner(states), actions)
+
+    def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
+        """Say whether states [..., S] are near enough to their goals."""
+        del actions
+        return np.asarray(self.score(self.observe(states)) <= (self.goals.within or 0.0))
+
+    @property
+    def _size(self) -> int:
+        listed = self.goals.listed
+        return self.inner.observation_size if listed is None else listed.shape[1]
+
+    def _inner(self, states: FloatArray) -> FloatArray:
+        return states[..., : -self._size]
+
+    def _joined(self, parts: FloatArray, goals: FloatArray) -> FloatArray:
+        # A diverged row is NaN as a whole.
+        lost = np.isnan(parts).all(axis=-1, keepdims=True)
+        return np.concatenate([parts, np.where(lost, np.nan, goals)], axis=-1)
+
+    def _goals(self, states: FloatArray, seeds: IntArray, rows: IntArray) -> FloatArray:
+        """Return a goal [N, G] for each start, inner states [N, I]; of a file by these rows [N]."""
+        goals = self.goals
+        if goals.listed is not None:
+            return goals.listed[rows]
+        offset = int(goals.offset or 0)
+        if goals.by != RANDOM:
+            ends = [self._led(state, int(seed)) for state, seed in zip(states, seeds, strict=True)]
+            return self.inner.observe(np.stack(ends))
+        if goals.recorded is not None:
+            actions = goals.recorded[rows, :offset]
+        else:
+            rngs = [Stream.GOAL.of(int(seed)) for seed in seeds]
+            actions = self.actions.sample(rngs, (offset,))
+        reached = self.inner.observe(self.inner.rollout(states, actions))[:, -1]
+        if np.isnan(reached).any():
+            raise TaskError(
+                f"{self.name}: the simulator diverged on the way to a goal. Draw goals of fewer "
+                f"steps, by offset=."
+            )
+        return reached
+
+    def _led(self, state: FloatArray, seed: int) -> FloatArray:
+        """Return where a planner leads from an inner state [I]."""
+        offset, planner, memory = int(self.goals.offset or 0), self.goals.by, None
+        rng, truth, at = Stream.GOAL.of(seed), _Truth(self.inner), 0
+        while at < offset:
+            warm = {"memory": memory} if is_warm_started(planner) else {}
+            plans = planner.plan(truth, state[None], [rng], np.array([offset - at]), **warm)
+            memory = plans.memory
+            for action in plans.actions[0, : int(plans.lengths[0])]:
+                state = self.inner.step(state[None], action[None])[0]
+                at += 1
+        return state
+
+
+class _Truth:
+    """The true dynamics as a planner sees them; states are latents."""
+
+    def __init__(self, task: Task) -> None:
+        self._task, self.actions = task, task.actions
+
+    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        return self._task.rollout(latents, actions)
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        return np.nan_to_num(score_states(self._task, latents), nan=np.inf)
+
+
+def with_goals(make: TaskFactory, goals: Goals) -> TaskFactory:
+    """Return what makes a task with goals; it takes the same options."""
+
+    def made(**options: Any) -> Task:
+        return GoalTask(inner=make(**options), goals=goals)
+
+    described: Any = made
+    described.__signature__ = signature(make)
+    return made
