@@ -157,15 +157,15 @@ def beside_meaning(result: GateResult, accepts: Verdict) -> list[str]:
 
 def in_dead_ends(result: GateResult) -> str:
     """Say that the score leads the oracle into dead ends, and what to do; else nothing."""
-    found, name = result.dead_ends, result.design.task
-    if found is None or not found.are_usual:
+    ends, name = result.dead_ends, result.design.task
+    if ends is None or not ends.are_usual:
         return ""
     by_name = ""
     if name.startswith("gym:") and "score=path" not in name:
         by_name = ",score=path behind the name of an environment that shows its map, or "
     return (
-        f"The score leads into dead ends: of {found.tried} failed starts that were looked at, the "
-        f"oracle stays in {found.met} where no plan of {result.design.horizon} steps lowers it, "
+        f"The score leads into dead ends: of {ends.tried} failed starts that were looked at, the "
+        f"oracle stays in {ends.met} where no plan of {result.design.horizon} steps lowers it, "
         f"as behind a wall. Give the task a score that leads around: {by_name}a function of "
         f"observations, such as the length of the shortest path. Or look farther ahead (horizon)."
     )

@@ -283,16 +283,16 @@ def history(arguments: argparse.Namespace) -> tuple[list[str], int]:
     kinds = kinds_of(arguments)
     history, faults = read_history(files, kinds)
     names = dict.fromkeys(name for past in history.sessions for name in past.comparisons)
-    asked = arguments.gate.lower()
-    gates = [name for name in names if asked in name.lower()]
-    if asked and not gates:
+    part = arguments.gate.lower()
+    gates = [name for name in names if part in name.lower()]
+    if part and not gates:
         raise CpgError(f"no gate named {arguments.gate!r}. {did_you_mean(arguments.gate, names)}")
     if arguments.json:
         rows = [{"gate": name, "sessions": encode([*history.attempts(name)])} for name in gates]
         # Whoever reads it takes no line for a fault.
         sys.stderr.writelines(f"{fault}\n" for fault in faults)
         return json.dumps(rows, indent=1).splitlines(), UNUSABLE if faults else 0
-    if asked:
+    if part:
         lines = []
         for name in gates:
             words = listed([_in_words(point) for point in history.attempts(name)])
@@ -300,7 +300,7 @@ def history(arguments: argparse.Namespace) -> tuple[list[str], int]:
     else:
         read_from = str(files[0]) if len(files) == 1 else f"{len(files)} files"
         accepted = baseline.load(project_here().baseline, kinds) or baseline.Baseline()
-        commits = {name: kept.commit for name, kept in accepted.gates.items() if kept.commit}
+        commits = {name: entry.commit for name, entry in accepted.gates.items() if entry.commit}
         lines = [*_all_gates(history, gates, read_from, commits)]
     return [*faults, *lines], UNUSABLE if faults else 0
 
@@ -337,8 +337,8 @@ def _first_trend(found: Found) -> tuple[str, str]:
 
 
 def _severity(found: Found) -> int:
-    known = Severity.__members__.get(found.severity.upper())
-    return Severity.BROKEN if known is None else known
+    severity = Severity.__members__.get(found.severity.upper())
+    return Severity.BROKEN if severity is None else severity
 
 
 def _narrow(rows: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
