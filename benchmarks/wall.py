@@ -98,10 +98,7 @@ def acrobot() -> Row:
 
 
 def warm() -> Row:
-    """Compare a gate on acrobot whose oracle and chance arms are stored with one that runs them.
-
-    Several times: which two episodes are run again to check a stored arm decides a third of it.
-    """
+    """Compare a gate on acrobot whose oracle and chance arms are stored with one that runs them."""
     runs = [["--cpg-episodes=50"]] * (1 + WARM_RUNS)
     cold, *stored = _gates("acrobot-swingup", "sampled", *runs, planner="preset")
     verdicts = {verdict for _, _, verdict in (cold, *stored)}

@@ -28,7 +28,7 @@ PLANNERS = {
     "two-room": RandomShooting(candidates=60, horizon=8),
     "reacher": RandomShooting(candidates=40, horizon=10),
     "pendulum": preset_planner("pendulum-swingup"),
-    "cartpole": preset_planner("cartpole-swingup"),
+    "cartpole": preset_planner("cartpole-swingup", samples=32),
 }
 
 

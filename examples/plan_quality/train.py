@@ -36,11 +36,15 @@ VISITED = {
     ),
 }
 LENGTH = 10
+# Of the planner whose decisions are visited, which is the preset with twice its samples.
+SAMPLES = {"cartpole-swingup": 32, "acrobot-swingup": 64}
 
 
 def visited(task, *, episodes, plans):
     """Return transitions of random plans from the decisions of a good planner."""
-    design = Design(task=task, planner=preset_planner(task_name(task)), episodes=episodes, seed=1)
+    name = task_name(task)
+    planner = preset_planner(name, samples=SAMPLES[name])
+    design = Design(task=task, planner=planner, episodes=episodes, seed=1)
     starts = starts_of(design)
     truth = bound_as_truth(OracleDynamics(task), design, starts)
     decided = decide(design, truth, starts, progress=lambda *_: None)

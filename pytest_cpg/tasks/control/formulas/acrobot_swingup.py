@@ -62,7 +62,7 @@ PRESET = Preset(
     planner="cem",
     settings={
         "iterations": 3,
-        "samples": 64,
+        "samples": 32,
         "elites": 8,
         "horizon": 40,
         "smoothing": 0.0,

@@ -50,7 +50,7 @@ PRESET = Preset(
     planner="cem",
     settings={
         "iterations": 2,
-        "samples": 32,
+        "samples": 16,
         "elites": 4,
         "horizon": 30,
         "smoothing": 0.0,
