@@ -134,6 +134,10 @@ GROUPS = {
         "Gates on plans of models that lose nothing",
         "Methods for means of skewed scores",
     ),
+    "Presets": (
+        "Presets: cartpole-swingup with twice the samples",
+        "Presets: acrobot-swingup with twice the samples",
+    ),
     "Diagnosis": (
         "Diagnosis: causes named for constructed faults",
         "Diagnosis: causes named where a harmless fault stands beside a real one",

@@ -70,6 +70,9 @@ def test_a_wider_search_is_advised_unless_it_was_tried_in_vain(cause, advises_se
     (told,) = explanation.told(replace(HOPELESS, diagnosis=diagnosis), Verdict.INCONCLUSIVE).advice
     assert ("search wider" in told) is advises_search
     assert told.startswith("Look farther ahead (horizon, now ")
+    design = replace(HOPELESS.design, planner="ICEM(horizon=15)")
+    by_icem = replace(HOPELESS, diagnosis=diagnosis, design=design)
+    assert "icem" not in explanation.told(by_icem, Verdict.INCONCLUSIVE).advice[0]
 
 
 def test_a_margin_above_all_that_a_strong_oracle_solves_asks_for_a_smaller_one():

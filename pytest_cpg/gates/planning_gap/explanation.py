@@ -256,7 +256,8 @@ def _mend_planner(result: GateResult) -> str:
     preset = preset_of(design.task)
     # A diagnosis tries four times the search, and names it where that helps.
     may_search = diagnosis is None or Cause.PLANNER in (diagnosis.cause, diagnosis.second)
-    search = 'search wider (more candidates, or planner="icem"), ' * may_search
+    other = "" if design.planner.startswith("ICEM(") else ', or planner="icem"'
+    search = f"search wider (more candidates{other}), " * may_search
     mend = (
         f"ook farther ahead (horizon, now {design.horizon}), {search}give more steps (budget, now "
         f"{design.budget}), or choose an easier task."
