@@ -76,11 +76,13 @@ def gates(pytester, monkeypatch):
         result = runs("--cpg-json=report.json", *options)
         report = json.loads((pytester.path / "report.json").read_text("utf-8"))
         jsonschema.validate(report, SCHEMA)
-        found = [
+        results = [
             (gate["id"], untimed(comparison["result"]))
             for gate in report["gates"]
             for comparison in gate["comparisons"]
         ]
+        # Torch is among them where another test has loaded it in this process.
+        found = [(gate, {**values, "kernels": {}}) for gate, values in results]
         return result, sorted(found, key=lambda pair: pair[0])
 
     run.goals = goals
