@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 from pkgutil import resolve_name
+from xml.etree import ElementTree
 
 import pytest
 from documents import session
@@ -200,6 +201,29 @@ def test_history_is_the_trend_of_each_gate(reports, remember, said, monkeypatch)
     code, text = said("history", "--gate", "test_gates.py::tset_gate")
     assert code == 2
     assert "Did you mean 'test_gates.py::test_gate'?" in text
+
+
+def test_two_reports_beside_each_other_are_a_page(reports, said):
+    pytest.importorskip("jinja2")
+    code, text = said("compare", "good.json", "bad.json", "--html")
+    assert code == 1
+    assert text.endswith(" written: cpg.html\n")
+    page = reports.text("cpg.html")
+    assert "20\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}0 of 20" in page
+    assert "REGRESSED" in page
+    assert "2 commits" in page or "2 sessions" in page
+    code, text = said("compare", "good.json", "bad.json", "--html", "conftest.py")
+    assert code == 2
+    assert "would take the place of conftest.py. Type: --html cpg.html" in text
+
+
+def test_a_badge_counts_the_gates_of_a_report(reports, said):
+    for name, words in (("bad.json", "2 of 2 fail"), ("good.json", "2 of 2 pass")):
+        code, text = said("badge", name)
+        assert code == 0
+        root = ElementTree.fromstring(text)  # noqa: S314 - we have just written it
+        assert root.attrib["aria-label"] == f"planning gates: {words}"
+        assert words in "".join(root.itertext())
 
 
 def test_history_begins_with_the_worst_and_has_what_was_accepted(reports, remember, said):
@@ -543,7 +567,7 @@ def test_the_project_is_the_one_that_pytest_finds(files, pytester, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command", ["show", "compare", "history", "html", "accept", "init", "tasks"]
+    "command", ["show", "compare", "history", "html", "badge", "accept", "init", "tasks"]
 )
 def test_every_command_has_help(command, said):
     code, text = said(command, "--help")

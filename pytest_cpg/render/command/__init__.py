@@ -22,9 +22,10 @@ from pytest_cpg.gates.notation import visible
 # By name: the module, and what it does in one line.
 _COMMANDS = {
     "show": ("reports", "print a report as the terminal did"),
-    "compare": ("reports", "say what became of each gate between two reports"),
-    "history": ("reports", "show the trend of each gate over the sessions of a project"),
+    "compare": ("changes", "say what became of each gate between two reports"),
+    "history": ("changes", "show the trend of each gate over the sessions of a project"),
     "html": ("reports", "write the page of a report"),
+    "badge": ("reports", "print a badge of a report, an SVG for a README"),
     "accept": ("reports", "put the results of a report into the baseline"),
     "init": ("project", "write a gate, a model, a workflow and settings that run at once"),
     "tasks": ("tasks", "list tasks, or say what one observes and how it is solved"),
