@@ -2,7 +2,8 @@
 
 A gate sees a model only as far as its oracle arm succeeds. The planners that were published with
 the gap do not solve acrobot-swingup from random starts, so no model can be told from another there;
-these do. What each achieved is measured by `tests/calibration/test_preset_oracles.py`.
+these do. What those of our tasks achieved is measured by
+`tests/calibration/test_preset_oracles.py`; those of environments were measured once, by hand.
 """
 
 from __future__ import annotations

@@ -35,6 +35,9 @@ def badge(session: Session) -> str:
 def _message(session: Session) -> tuple[str, str]:
     """Return what the badge says, and its colour."""
     states, count = session.states, len(session.gates)
+    checks = session.checks - {""}
+    if checks:
+        return f"no verdict: {' and '.join(sorted(checks))}", _COLOURS["open"]
     failing = sum(states[state] for state in FAILING)
     if failing:
         return f"{failing} of {count} fail", _COLOURS["fail"]

@@ -17,6 +17,7 @@ from pytest_cpg.contracts import (
     ComponentError,
     FloatArray,
     IntArray,
+    Plans,
     Task,
     TaskError,
     TaskFactory,
@@ -29,6 +30,7 @@ from pytest_cpg.contracts.task import (
     ChangeablePhysics,
     Endings,
     MeasuredColumns,
+    NoteOnStarts,
     ObservationKeys,
     Pictures,
     Restored,
@@ -73,21 +75,19 @@ class GoalTask:
                 f"goals: {self.goals.file!r} has actions of {recorded.shape[2]} numbers, and those "
                 f"of {plain} have {self.actions.size}."
             )
-        is_box = isinstance(self.actions, BoxActions)
-        if (
-            recorded is not None
-            and is_box
-            and not np.array_equal(recorded, np.clip(recorded, self.actions.low, self.actions.high))
-        ):
-            raise ComponentError(
-                f"goals: {self.goals.file!r} has actions from {recorded.min():g} to "
-                f"{recorded.max():g}, and those of {plain} lie between {self.actions.low} and "
-                f"{self.actions.high}. Write them as the environment's step takes them."
-            )
         if (self.goals.offset or 0) > self.budget:
             raise ComponentError(
                 f"goals: offset={self.goals.offset} is more than the {self.budget} steps of an "
                 f"episode. Write budget={2 * int(self.goals.offset or 0)}."
+            )
+        if recorded is not None and not self.actions.contains(recorded).all():
+            theirs = "are of a set"
+            if isinstance(self.actions, BoxActions):
+                theirs = f"lie between {self.actions.low} and {self.actions.high}"
+            raise ComponentError(
+                f"goals: {self.goals.file!r} has actions from {recorded.min():g} to "
+                f"{recorded.max():g}, and those of {plain} {theirs}. Write them as the "
+                f"environment's step takes them."
             )
 
     @property
@@ -155,7 +155,8 @@ class GoalTask:
             of = "random actions" if goals.by == RANDOM else goals.by.name
             of = of if goals.recorded is None else str(goals.file)
             where = f"where {goals.offset} true steps of {of} lead from the start"
-        return (
+        of_inner = self.inner.note_on_starts if has(self.inner, NoteOnStarts) else None
+        return f"{of_inner}; " * bool(of_inner) + (
             f"goals are {where}; states are rated by their Euclidean distance to the goal{over}, "
             f"and {goals.within:g} is near enough"
         )
@@ -234,7 +235,7 @@ class GoalTask:
         seen, goal = observations[..., :size], observations[..., size:]
         if columns is not None:
             seen = seen[..., list(columns)]
-            goal = goal if goal.shape[-1] == len(columns) else goal[..., list(columns)]
+            goal = goal if self._size < size else goal[..., list(columns)]
         return np.asarray(np.sqrt(np.sum((seen - goal) ** 2, axis=-1)))
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
@@ -267,13 +268,15 @@ class GoalTask:
         offset = int(goals.offset or 0)
         if goals.by != RANDOM:
             ends = [self._led(state, int(seed)) for state, seed in zip(states, seeds, strict=True)]
-            return self.inner.observe(np.stack(ends))
-        if goals.recorded is not None:
-            actions = goals.recorded[rows, :offset]
+            reached = self.inner.observe(np.stack(ends))
         else:
-            rngs = [Stream.GOAL.of(int(seed)) for seed in seeds]
-            actions = self.actions.sample(rngs, (offset,))
-        reached = self.inner.observe(self.inner.rollout(states, actions))[:, -1]
+            actions = goals.recorded
+            if actions is None:
+                rngs = [Stream.GOAL.of(int(seed)) for seed in seeds]
+                actions = self.actions.sample(rngs, (offset,))
+            else:
+                actions = actions[rows, :offset]
+            reached = self.inner.observe(self.inner.rollout(states, actions))[:, -1]
         if np.isnan(reached).any():
             raise TaskError(
                 f"{self.name}: the simulator diverged on the way to a goal. Draw goals of fewer "
@@ -287,9 +290,11 @@ class GoalTask:
         rng, truth, at = Stream.GOAL.of(seed), _Truth(self.inner), 0
         while at < offset:
             warm = {"memory": memory} if is_warm_started(planner) else {}
-            plans = planner.plan(truth, state[None], [rng], np.array([offset - at]), **warm)
+            plan = planner.plan(truth, state[None], [rng], np.array([offset - at]), **warm)
+            plans = Plans(*plan)
             memory = plans.memory
-            for action in plans.actions[0, : int(plans.lengths[0])]:
+            # A planner that returns no actions is told by the arm that it plans in.
+            for action in plans.actions[0, : max(1, int(plans.lengths[0]))]:
                 state = self.inner.step(state[None], action[None])[0]
                 at += 1
         return state

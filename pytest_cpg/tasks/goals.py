@@ -11,6 +11,7 @@ import hashlib
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -55,8 +56,9 @@ class Goals:
     def __post_init__(self) -> None:
         for name in ("offset", "within"):
             value = getattr(self, name)
-            is_number = isinstance(value, (int, np.integer) if name == "offset" else (int, float))
-            if value is not None and (not is_number or isinstance(value, bool) or not value > 0):
+            is_number = isinstance(value, Integral if name == "offset" else Real)
+            is_right = is_number and not isinstance(value, bool) and 0 < value < np.inf
+            if value is not None and not is_right:
                 kind = "whole number of steps" if name == "offset" else "distance"
                 raise ValueError(f"{name} must be a {kind} above 0, got {value!r}")
         if self.columns is not None:
@@ -115,7 +117,10 @@ class Goals:
 
     def _read(self) -> Goals:
         try:
-            with np.load(Path(str(self.file)), allow_pickle=False) as file:
+            loaded = np.load(Path(str(self.file)), allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                raise ValueError("it is one array without a name")
+            with loaded as file:
                 held = {name: np.asarray(file[name]) for name in file.files}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             why = getattr(error, "strerror", None) or error
@@ -168,7 +173,7 @@ class Goals:
         over = "" if self.columns is None else f" in {' '.join(map(str, self.columns))}"
         steps = "" if self.offset is None else f"after {self.offset} steps "
         if self.file is None:
-            by = "random" if self.by == RANDOM else self.by.name
+            by = "random" if self.by == RANDOM else repr(self.by)
             return f"goals={steps}{by}, within={self.within:g}{over}"
         digest = hashlib.sha256()
         for array in self._arrays.values():

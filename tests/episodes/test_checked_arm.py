@@ -99,10 +99,10 @@ def test_a_planner_that_is_another_one_now_shows_in_its_first_plans(run, at):
     assert "oracle arm could not be repeated: the first 8 plans of episode" in said
 
 
-@pytest.mark.parametrize(("name", "what"), [("slip", "steps"), ("more", "returns")])
+@pytest.mark.parametrize(("name", "what"), [("slip", "successes"), ("more", "returns")])
 def test_a_world_that_is_another_one_now_shows_in_what_was_executed(run, name, what):
     run()
-    NOW[name] = 0.25
+    NOW[name] = 5.0
     _, said = run()
     assert f"the stored oracle arm could not be repeated: {what} of episode" in said
 

@@ -218,7 +218,18 @@ def test_two_reports_beside_each_other_are_a_page(reports, said):
 
 
 def test_a_badge_counts_the_gates_of_a_report(reports, said):
-    for name, words in (("bad.json", "2 of 2 fail"), ("good.json", "2 of 2 pass")):
+    check = "A/A check"
+    document = json.loads(reports.text("good.json"))
+    for gate in document["gates"]:
+        for comparison in gate["comparisons"]:
+            comparison["result"]["is_aa"] = True
+    reports.write("aa.json", json.dumps(document))
+    badges = {
+        "bad.json": "2 of 2 fail",
+        "good.json": "2 of 2 pass",
+        "aa.json": f"no verdict: {check}",
+    }
+    for name, words in badges.items():
         code, text = said("badge", name)
         assert code == 0
         root = ElementTree.fromstring(text)  # noqa: S314 - we have just written it

@@ -108,6 +108,28 @@ def test_goals_give_the_same_bits_alone_in_parallel_and_resumed(gates):
     assert resumed == alone
 
 
+def test_what_is_said_of_goals_casts_no_doubt(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        GOALS = {"offset": 20, "within": 0.1}
+
+        @pytest.mark.cpg(task="maze", planner="beam", goals=GOALS)
+        def test_gap(cpg): ...
+
+        @pytest.fixture
+        def learned_dynamics(oracle_dynamics):
+            task = oracle_dynamics.task
+            return lambda observations, actions: task.step(observations, actions)
+        """
+    )
+    said = flat(pytester.runpytest("--cpg-strict"))
+    assert "goals are where 20 true steps" in said
+    # That is a doubt, and what is said of goals would stand before it.
+    assert "would let pass: random actions succeed in" in said
+
+
 def test_a_lost_start_is_shown_with_its_goal(gates, pytester):
     _, ((_, drawn),) = gates("--cpg-no-cache", "--cpg-html=page.html", "-k", "drawn")
     pairs = zip(drawn["oracle"]["successes"], drawn["learned"]["successes"], strict=True)

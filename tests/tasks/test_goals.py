@@ -9,7 +9,7 @@ from pytest_cpg.contracts import BoxActions, ComponentError, TaskError
 from pytest_cpg.episodes.design import Design, sample_starts
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.planners import Greedy, RandomShooting
-from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.goal_task import GoalTask, with_goals
 from pytest_cpg.tasks.goals import Goals
 from pytest_cpg.world_models import OracleDynamics
@@ -54,6 +54,18 @@ def test_score_is_the_distance_over_the_columns_and_success_is_near_enough():
         "goals are where 4 true steps of random actions lead from the start; states are rated by "
         "their Euclidean distance to the goal over columns 1, and 2 is near enough"
     )
+
+
+@pytest.mark.parametrize("columns", [[0, 1], [1, 0]])
+def test_the_order_of_columns_changes_no_distance(columns):
+    task = goal_task(offset=4, columns=columns)
+    np.testing.assert_array_equal(task.score(np.array([[4.0, 7.0, 5.0, 7.0]])), [1])
+
+
+def test_what_the_inner_task_says_of_its_starts_is_said_too():
+    task = goal_task(named_task("blocks:3,stratum=push", TASKS)(), offset=3)
+    assert task.inner.note_on_starts in task.note_on_starts
+    assert "goals are where 3 true steps" in task.note_on_starts
 
 
 def test_starts_that_are_at_their_goal_already_stay_out():
@@ -141,6 +153,12 @@ def test_what_is_no_npz_is_told(tmp_path):
     path.write_text("goals")
     with pytest.raises(ValueError, match=r"cannot read .*np\.savez"):
         Goals(file=str(path), within=1).loaded()
+
+
+def test_one_array_is_told_from_a_file_of_arrays(tmp_path):
+    np.save(tmp_path / "goals.npy", np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"it is one array without a name. Write it by np\.savez"):
+        Goals(file=str(tmp_path / "goals.npy"), within=1).loaded()
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,16 @@ def test_a_word_is_part_of_the_name():
         del gymnasium.registry["cpg-maze-v0"]
 
 
+@pytest.mark.parametrize("kind", [float, bool, object, str])
+def test_walls_are_ones_however_they_are_written(kind):
+    class Written(Maze):
+        maze_map = MAP.astype(kind)
+
+    task = gym_task(Written, score="path", success="success")
+    observations = task.observe(task.reset(np.arange(2)))
+    assert (task.score(observations) > 9).all()
+
+
 def test_what_shows_no_map_is_told_what_to_give():
     with pytest.raises(
         ComponentError, match=r"score=path needs a map.* maze_map, an array \[R, C\]"

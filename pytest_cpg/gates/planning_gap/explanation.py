@@ -160,14 +160,16 @@ def in_dead_ends(result: GateResult) -> str:
     ends, name = result.dead_ends, result.design.task
     if ends is None or not ends.are_usual:
         return ""
-    by_name = ""
-    if name.startswith("gym:") and "score=path" not in name:
-        by_name = ",score=path behind the name of an environment that shows its map, or "
+    cure = "a function of observations, such as the length of the shortest path"
+    if name.startswith("gym:") and ",score=" not in name:
+        cure = f",score=path behind the name of an environment that shows its map, or {cure}"
+    cure = f"Give the task a score that leads around: {cure}"
+    if "(goals=" in name or ", goals=" in name:
+        cure = "Draw goals that are nearer (offset), or judge them by other columns"
     return (
         f"The score leads into dead ends: of {ends.tried} failed starts that were looked at, the "
         f"oracle stays in {ends.met} where no plan of {result.design.horizon} steps lowers it, "
-        f"as behind a wall. Give the task a score that leads around: {by_name}a function of "
-        f"observations, such as the length of the shortest path. Or look farther ahead (horizon)."
+        f"as behind a wall. {cure}. Or look farther ahead (horizon)."
     )
 
 
@@ -251,9 +253,10 @@ def _mend_margin(result: GateResult) -> str:
 def _mend_planner(result: GateResult) -> str:
     """Say what would make a planner that solves the task; first what is known to solve it."""
     diagnosis, design = result.diagnosis, result.design
-    if dead_ends := in_dead_ends(result):
-        return dead_ends
     preset = preset_of(design.task)
+    # What a preset solves by the task's own score is no fault of the score.
+    if (dead_ends := in_dead_ends(result)) and (preset is None or preset.named):
+        return dead_ends
     # A diagnosis tries four times the search, and names it where that helps.
     may_search = diagnosis is None or Cause.PLANNER in (diagnosis.cause, diagnosis.second)
     other = "" if design.planner.startswith("ICEM(") else ', or planner="icem"'

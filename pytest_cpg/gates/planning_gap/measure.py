@@ -90,8 +90,8 @@ def measure_gap(
             )
     models["learned"] = replace(models["learned"], ignores_action=is_blind)
     result = gate_result(design, criteria, models, starts, **arms, weighed=weighed, looks=looks)
-    stuck = None
-    if design.metric == "success" and not criteria.is_smoke and isinstance(oracle, OracleDynamics):
+    stuck, is_true = None, isinstance(oracle, OracleDynamics) and design.perturbation is None
+    if design.metric == "success" and not criteria.is_smoke and is_true:
         stuck = dead_ends(design, starts, arms["oracle"])
     return replace(
         result,
@@ -100,6 +100,7 @@ def measure_gap(
         device=devices(learned),
         restored_by=design.task.restored_by if has(design.task, Restored) else "",
         reuse=runs.reuse,
+        about_starts=design.task.note_on_starts or "" if has(design.task, NoteOnStarts) else "",
         notes=(*result.notes, *runs.notes),
     )
 

@@ -40,8 +40,8 @@ class DeadEnds(NamedTuple):
 
     @property
     def are_usual(self) -> bool:
-        """Whether most of them are."""
-        return 2 * self.met > self.tried
+        """Whether nearly all of them are: of searches that are too narrow some are, by chance."""
+        return 5 * self.met >= 4 * self.tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,6 +106,8 @@ class GateResult:
     kernels: Mapping[str, str] = field(default_factory=dict)
     #: How much of the oracle and chance arms was known from earlier sessions.
     reuse: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)
+    #: What the task says of its starts, which is among the notes and casts no doubt.
+    about_starts: str = field(default="", metadata=UNWRITTEN)
     #: How the task's simulator was put back into each state; empty where it is the task's own.
     restored_by: str = ""
     #: The true dynamics, with plans rated as a model with a score of its own rates them.

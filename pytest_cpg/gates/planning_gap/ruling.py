@@ -45,7 +45,8 @@ def ruling_of(result: GateResult, accepts: Verdict) -> Ruling:
     if not result.is_smoke:
         doubt = f"judged by {result.evidence}" if result.is_weak else None
         # What is wrong with stored arms says nothing of this verdict: they were run anew.
-        doubt = next((note for note in result.notes if note not in result.reuse), doubt)
+        harmless = {*result.reuse, result.about_starts}
+        doubt = next((note for note in result.notes if note not in harmless), doubt)
     return Ruling(
         label=result.label,
         severity=Severity.BROKEN if faults else severity,

@@ -85,6 +85,11 @@ class Retrieval(PredictionKind):
                 )
         # What no plan moves tells episodes apart, and nothing of the model.
         is_moved = (true != before).any(axis=0) & (true.std(axis=0) > 0)
+        if not is_moved.any():
+            raise WorldModelError(
+                f"of what is seen in all {len(true)} states nothing is moved by any plan: in such "
+                f"a gallery nothing can be found. {_CURES['true ends']}"
+            )
         scale = 1 / true[:, is_moved].std(axis=0)
         predicted, swapped, true, before = (
             part[:, is_moved] * scale for part in (predicted, swapped, true, before)

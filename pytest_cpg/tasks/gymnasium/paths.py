@@ -94,8 +94,14 @@ def path_score(environment: Any, sizes: Mapping[str, int], title: str) -> PathSc
             return PathScore(
                 path_map, *([begins[name], begins[name] + 1] for name in (place, goal))
             )
-    # The observation itself begins with the place, and the goal.
-    return PathScore(path_map, (0, 1), (2, 3))
+    if maps is _room:
+        # The observation itself begins with the place, and the goal.
+        return PathScore(path_map, (0, 1), (2, 3))
+    raise ComponentError(
+        f"{title}: score=path needs a goal in the observation, and there are {', '.join(sizes)}. "
+        f"Give a function of observations: gym_task(make, score=...) from "
+        f"pytest_cpg.tasks.gymnasium."
+    )
 
 
 def _maze(bare: Any) -> PathMap | None:
@@ -109,7 +115,9 @@ def _maze(bare: Any) -> PathMap | None:
         [centre(np.array([row, column])) for column in range(cells.shape[1])]
         for row in range(cells.shape[0])
     ]
-    return PathMap(cells.astype(str) != "1", np.array(centres, dtype=np.float64))
+    # Whoever marks starts and goals does so by letters.
+    is_wall = [[bool(cell in (1, "1")) for cell in row] for row in cells]
+    return PathMap(~np.array(is_wall), np.array(centres, dtype=np.float64))
 
 
 def _room(bare: Any) -> PathMap | None:
