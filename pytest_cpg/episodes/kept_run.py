@@ -30,6 +30,8 @@ SECONDS_BETWEEN_FILES = 10.0
 EPISODES_AT_ONCE = 100
 # Episodes whose first plans are made again where a model's own arm is resumed: one planning round.
 _FIRST_PLANS = 32
+# Seconds of an episode.
+_QUICK = 0.05
 # Plans that are made again of each of two episodes where what was executed is taken again.
 _PLANS_OF_TWO = 8
 
@@ -204,15 +206,18 @@ class KeptRun:
         difference = None
         if self._resumes:
             difference = self._other_plans(used, starts, rng, episodes=_FIRST_PLANS, plans=1)
-        if self._replay is not None:
+        # What takes no time is run again, which shows most.
+        is_replayed = self._replay is not None and used.seconds / used.episodes > _QUICK
+        if is_replayed:
             difference = difference or self._other_plans(
                 used, starts, rng, episodes=2, plans=_PLANS_OF_TWO
             )
-        return difference or spot_check(used, rng=rng, run=partial(self._again, used, starts))
+        again = partial(self._again, used, starts, is_replayed)
+        return difference or spot_check(used, rng=rng, run=again)
 
-    def _again(self, used: Arm, starts: Starts, rows: IntArray) -> Arm:
+    def _again(self, used: Arm, starts: Starts, is_replayed: bool, rows: IntArray) -> Arm:
         """Return some rows of a stored arm as they go now."""
-        if self._replay is None:
+        if self._replay is None or not is_replayed:
             return self._repeat(starts.take(rows), None).advance(len(rows))
         arm = self._replay(starts.take(rows), tuple(used.actions[row] for row in rows))
         # Nothing was planned, of which a planner could be sure.

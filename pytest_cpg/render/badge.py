@@ -47,4 +47,4 @@ def _message(session: Session) -> tuple[str, str]:
     if unsure:
         return f"{unsure} of {count} inconclusive", _COLOURS["open"]
     passed = states["passed"]
-    return f"{passed} of {count} pass", _COLOURS["pass"]
+    return f"{passed} of {count} pass", _COLOURS["pass" if passed == count else "open"]

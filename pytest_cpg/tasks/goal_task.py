@@ -293,6 +293,12 @@ class GoalTask:
             plan = planner.plan(truth, state[None], [rng], np.array([offset - at]), **warm)
             plans = Plans(*plan)
             memory = plans.memory
+            if not self.actions.contains(plans.actions).all():
+                raise TaskError(
+                    f"{self.name}: the planner that draws goals returned actions that are none of "
+                    f"the task's, of shape {np.shape(plans.actions)}. Take them from "
+                    f"world_model.actions."
+                )
             # A planner that returns no actions is told by the arm that it plans in.
             for action in plans.actions[0, : max(1, int(plans.lengths[0]))]:
                 state = self.inner.step(state[None], action[None])[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
@@ -28,6 +29,8 @@ from pytest_cpg.contracts import (
 RANDOM = "random"
 # Arrays of a file, and how many axes they have.
 _ARRAYS = {"goals": 2, "actions": 3}
+# What archives raise that are not as they were written.
+_DAMAGES = (zipfile.BadZipFile, zlib.error)
 _WRITE = 'np.savez("goals.npz", goals=goals, within=0.1)'
 
 
@@ -122,7 +125,14 @@ class Goals:
                 raise ValueError("it is one array without a name")
             with loaded as file:
                 held = {name: np.asarray(file[name]) for name in file.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except (
+            OSError,
+            ValueError,
+            EOFError,
+            zipfile.BadZipFile,
+            zlib.error,
+            MemoryError,
+        ) as error:
             why = getattr(error, "strerror", None) or error
             raise ValueError(f"cannot read {self.file!r}: {why}. Write it by {_WRITE}") from None
         arrays = {name: held[name] for name in _ARRAYS if name in held}
@@ -149,13 +159,14 @@ class Goals:
         }
         if name == "actions":
             fields.setdefault("offset", self.offset or array.shape[1])
-            if fields["offset"] > array.shape[1]:
-                raise ValueError(
-                    f"offset={fields['offset']} is more than the {array.shape[1]} actions of each "
-                    f"row of {self.file!r}. Write offset={array.shape[1]}, or less."
-                )
         array = np.asarray(array, dtype=np.float64)
-        return replace(self, **fields, _arrays=MappingProxyType({name: array}))
+        goals = replace(self, **fields, _arrays=MappingProxyType({name: array}))
+        if name == "actions" and (goals.offset or 0) > array.shape[1]:
+            raise ValueError(
+                f"offset={goals.offset} is more than the {array.shape[1]} actions of each row of "
+                f"{self.file!r}. Write offset={array.shape[1]}, or less."
+            )
+        return goals
 
     @property
     def listed(self) -> FloatArray | None:
@@ -174,12 +185,12 @@ class Goals:
         steps = "" if self.offset is None else f"after {self.offset} steps "
         if self.file is None:
             by = "random" if self.by == RANDOM else repr(self.by)
-            return f"goals={steps}{by}, within={self.within:g}{over}"
+            return f"goals={steps}{by}, within={self.within:.12g}{over}"
         digest = hashlib.sha256()
         for array in self._arrays.values():
             digest.update(repr(array.shape).encode() + array.tobytes())
         name = Path(self.file).name
-        return f"goals={steps}{name} {digest.hexdigest()[:6]}, within={self.within:g}{over}"
+        return f"goals={steps}{name} {digest.hexdigest()[:6]}, within={self.within:.12g}{over}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what was read: the file need not be where it is sent."""

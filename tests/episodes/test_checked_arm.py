@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from track import Track
 
+from pytest_cpg.episodes import kept_run
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import ArmRuns, Execution
 from pytest_cpg.episodes.design import Design
@@ -61,6 +62,7 @@ def run(tmp_path, monkeypatch):
     """Run an oracle arm, stored or not, and return it with what is said of its store."""
     for name, value in NOW.items():
         monkeypatch.setitem(NOW, name, value)
+    monkeypatch.setattr(kept_run, "_QUICK", 0.0)
 
     def run(**more):
         task = Far(budget=60, near=10.0, far=11.0)
@@ -105,6 +107,14 @@ def test_a_world_that_is_another_one_now_shows_in_what_was_executed(run, name, w
     NOW[name] = 5.0
     _, said = run()
     assert f"the stored oracle arm could not be repeated: {what} of episode" in said
+
+
+def test_what_takes_no_time_is_run_again_whole(run, monkeypatch):
+    run()
+    monkeypatch.setattr(kept_run, "_QUICK", 60.0)
+    NOW["turns_at"] = 9
+    _, said = run()
+    assert "the stored oracle arm could not be repeated" in said
 
 
 def test_perturbed_episodes_are_run_again_whole(run):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from track import Track
 from wrong_physics import TRUE, WRONG
 
 import pytest_cpg
@@ -146,3 +147,33 @@ def test_draws_are_no_answer():
     assert abs(spreads(ends, [[0], [1]]).mean(axis=0)).max() < 0.02
     ends += np.arange(3)[:, None, None]
     assert spreads(ends, [[0, 1]]).mean() == pytest.approx(2, rel=0.03)
+
+
+class Carried(Track):
+    """A cart that carries a number which nothing changes, such as a mass."""
+
+    observation_size = 2
+
+    def reset(self, seeds):
+        return np.concatenate([super().reset(seeds), np.full((len(seeds), 1), 0.1)], axis=1)
+
+    def step(self, states, actions):
+        return np.concatenate([states[:, :1] + actions, states[:, 1:]], axis=1)
+
+    def rollout(self, states, actions):
+        after = states[:, None].repeat(actions.shape[1], axis=1)
+        after[..., :1] += np.cumsum(actions, axis=1)
+        return after
+
+
+def test_what_nothing_moves_answers_to_nothing():
+    def right(observations, actions):
+        return np.concatenate([observations[:, :1] + actions, observations[:, 1:]], axis=1)
+
+    def wrong(observations, actions):
+        return observations + actions
+
+    assert answered(right, Carried(), limit=0.1).found.estimate == 0
+    single = answered(lambda o, a: right(o, a).astype(np.float32), Carried(), limit=0.1)
+    assert single.found.estimate == 0
+    assert answered(wrong, Carried(), limit=0.1).found.estimate == 0.5

@@ -67,10 +67,8 @@ def test_checkpoints_share_one_oracle_arm(episodes, folder):
         found = evaluate("maze", model, planner="beam", episodes=5, diagnose="never")
         assert found.oracle.episodes == 5
     assert episodes["learned"] == 5 * 5
-    # Two are checked each time: random ones are run again; of the oracle arm what was executed is
-    # taken again, and the first plans, which reach the end of the maze, are made again.
-    assert episodes["chance"] == 5 + 4 * 2
-    assert episodes["oracle"] == 5 + 4 * (2 + 2)
+    # Two are run again each time, to show that what is stored still holds.
+    assert episodes["oracle"] == episodes["chance"] == 5 + 4 * 2
     for ignored in (".pytest_cache", ".pytest_cache/d/cpg-arms"):
         assert (folder / ignored / ".gitignore").read_text().endswith("*\n")
     episodes.clear()
@@ -88,7 +86,7 @@ def test_what_ctrl_c_leaves_is_there_for_the_next_call(episodes):
         evaluate("maze", interrupted, **ASKED)
     episodes.clear()
     again = evaluate("maze", right, **ASKED, diagnose="never")
-    assert episodes["oracle"] == 2 + 2
+    assert episodes["oracle"] == 2
     alone = evaluate("maze", right, **ASKED, diagnose="never", cache=None)
     assert untimed(encode(again.result)) == untimed(encode(alone.result))
 

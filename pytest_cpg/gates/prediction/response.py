@@ -37,6 +37,8 @@ _STATES, _DRAWS, _VALUES, _RESAMPLES = 100, 12, 8, 1000
 _SOME, _NONE = 0.1, 0.05
 # Answers that are named, and single numbers that can be told apart as parts.
 _MOST_NAMED, _MOST_PARTS = 4, 200
+# Of a number's square: what varies by less is rounded.
+_ROUNDING = 1e-20
 # Standard deviations that no model is off by on average, where there is one.
 _FAR, _STILL = 100, 1e-9
 
@@ -141,9 +143,13 @@ def spreads(ends: FloatArray, parts: Sequence[Any]) -> FloatArray:
 
     ``ends`` [B, G, K, M, O] are M draws after each of K actions.
     """
-    between = ends.mean(axis=3).var(axis=2, ddof=1)
+    # The mean of equal numbers may differ from them in its last bit, and that of zeros does not.
+    apart = ends - ends[:, :, :1, :1]
+    between = apart.mean(axis=3).var(axis=2, ddof=1)
     if ends.shape[3] > 1:
-        between = between - ends.var(axis=3, ddof=1).mean(axis=2) / ends.shape[3]
+        between = between - apart.var(axis=3, ddof=1).mean(axis=2) / ends.shape[3]
+    is_rounding = np.abs(between) <= _ROUNDING * (ends**2).mean(axis=(2, 3))
+    between = np.where(is_rounding, 0.0, between)
     return np.stack([between[..., list(columns)].sum(axis=-1) for columns in parts], axis=-1)
 
 
