@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import torch
-from train import task_of
+from train import seen, task_of
 
 import pytest_cpg
 from pytest_cpg.planners import BeamSearch, Greedy
@@ -20,13 +20,13 @@ def walks(world):
     """Return what is seen at the starts of test episodes, actions, and what is seen after some."""
     task, rng = task_of(world), np.random.default_rng([1_000_000, 33])
     states = task.reset(1_000_000 + np.arange(GALLERY))
-    begun, actions, seen = torch.tensor(task.observe(states)), [], {}
+    begun, actions, reached = seen(task, states), [], {}
     for step in range(1, max(HORIZONS) + 1):
         actions.append(task.actions.values[rng.integers(len(task.actions.values), size=GALLERY)])
         states = task.step(states, actions[-1])
         if step in HORIZONS:
-            seen[step] = torch.tensor(task.observe(states))
-    return begun, torch.tensor(np.stack(actions, axis=1)), seen
+            reached[step] = seen(task, states)
+    return begun, torch.tensor(np.stack(actions, axis=1)), reached
 
 
 def retrieval(world, model):
@@ -35,12 +35,12 @@ def retrieval(world, model):
     "copy" predicts what it was given. As published, but that of ties each takes its share: to be as
     near is to be half in front.
     """
-    begun, actions, seen = walks(world)
+    begun, actions, ends = walks(world)
     ranks = {}
     with torch.no_grad():
         latents = model.encode(begun)
         reached = model.rollout(latents, actions)
-        for step, observations in seen.items():
+        for step, observations in ends.items():
             true = model.encode(observations)
             for who, predicted in (("model", reached[:, step - 1]), ("copy", latents)):
                 parts = (part[:, : model.width].double() for part in (predicted, true))

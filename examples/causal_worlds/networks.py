@@ -106,19 +106,25 @@ class Model(nn.Module):
         self.kind, self.objects, self.choices, self.rates = kind, objects, choices, rates
         self.size, self.width = size, objects * size
         self.parts = Maps(objects) if colours is None else Rows(objects, colours)
-        self.is_whole = kind in ("ae", "vae")
+        self.is_whole, self.is_pictured = kind in ("ae", "vae"), colours is None
         several = objects if self.is_whole else 1
         spread = 2 if kind == "vae" else 1
         self.encoder = layers(several * self.parts.size, hidden, several * size * spread)
         self.inputs = objects * (colours + 2) if colours else 3 * CELLS
-        self.wanted_first = objects * colours if colours else 3 * CELLS
+        self.wanted_first = objects * (colours or 0)
         self.picture = layers(self.width, hidden, self.inputs)
         change = {"gnn": Graph, "modular": Modules}.get(kind, Whole)
         self.change = change(objects, choices, size, hidden)
         self.head = nn.Sequential(nn.Linear(2 * self.width, 256), nn.ReLU(), nn.Linear(256, 1))
 
     def seen(self, observations):
-        """Return what is seen now and what is wanted [B, I] in [0, 1] of observations [B, O]."""
+        """Return what is seen now and what is wanted [B, I] in [0, 1].
+
+        Of pictures [B, 2, 5, 5, 3] of 8 bits, or of observations [B, O].
+        """
+        if self.is_pictured:
+            both = observations.permute(0, 1, 4, 2, 3).flatten(2).float() / 255
+            return both.unbind(1)
         now, wanted, places = observations.float().tensor_split(
             [self.wanted_first, 2 * self.wanted_first], dim=-1
         )

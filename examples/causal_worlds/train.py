@@ -41,6 +41,12 @@ def task_of(world, **options):
     return named_task(",".join([world, *(f"{key}={options[key]}" for key in options)]), TASKS)()
 
 
+def seen(task, states):
+    """Return what models are given of states [B, S]: pictures of 8 bits, or numbers."""
+    rows = task.observe(states) if task.picture_shape is None else task.pictures(states)
+    return torch.tensor(rows)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """All that weights depend on.
@@ -94,10 +100,12 @@ def transitions(world, episodes, *seed):
         keep = np.ones(episodes, bool)
         if hasattr(task, "moved"):
             keep = ~task.moved(states, actions).is_invalid
-        row = (task.observe(states), actions, task.observe(after), task.reward(after, actions))
-        rows.append([torch.tensor(part[keep], dtype=torch.float32) for part in row])
+        reward = torch.tensor(task.reward(after, actions))
+        row = (seen(task, states), torch.tensor(actions), seen(task, after), reward)
+        rows.append([part[keep] for part in row])
         states = after
-    return [torch.cat(parts) for parts in zip(*rows, strict=True)]
+    parts = [torch.cat(parts) for parts in zip(*rows, strict=True)]
+    return [part.float() if part.is_floating_point() else part for part in parts]
 
 
 def fit(model, loss, data, checked, *, epochs, title, at):

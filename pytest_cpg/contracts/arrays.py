@@ -15,6 +15,16 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 
 
+def is_picture(array: object) -> bool:
+    """Say whether an array's numbers are pixels of 8 bits, which nothing may widen."""
+    return getattr(array, "dtype", None) == np.uint8
+
+
+def as_numbers(observations: npt.NDArray[Any]) -> FloatArray:
+    """Return observations to calculate with: pixels of 8 bits as numbers in [0, 1]."""
+    return observations / 255 if is_picture(observations) else observations
+
+
 def read_only(array: npt.NDArray[T]) -> npt.NDArray[T]:
     """Return an array that nobody may write to: it is kept, and others get it again."""
     array.flags.writeable = False

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts.actions import ActionSpace
-from pytest_cpg.contracts.arrays import BoolArray, FloatArray, IntArray
+from pytest_cpg.contracts.arrays import BoolArray, FloatArray, IntArray, as_numbers
 from pytest_cpg.contracts.errors import ComponentError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
@@ -24,9 +24,9 @@ class Task(Protocol):
     a row's result depends on that row alone, bit for bit.
 
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
-    `Strata`, `NoteOnStarts`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`, `ObservationKeys`,
-    `Observed`, `ActionRepeat`, `SuccessSource`, `Restored`, `EpisodeGoals`, `ListedGoals` and
-    `CacheKey`.
+    `Strata`, `NoteOnStarts`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`,
+    `SeenAsPictures`, `ObservationKeys`, `Observed`, `ActionRepeat`, `SuccessSource`, `Restored`,
+    `EpisodeGoals`, `ListedGoals` and `CacheKey`.
     """
 
     @property
@@ -69,8 +69,8 @@ class Task(Protocol):
         warm start) may be NaN. A row whose simulation diverged is NaN from that step on.
         """
 
-    def observe(self, states: FloatArray) -> FloatArray:
-        """Map states [..., S] to observations [..., O]."""
+    def observe(self, states: FloatArray) -> npt.NDArray[Any]:
+        """Map states [..., S] to observations [..., O]: numbers, or pixels of 8 bits."""
 
     def score(self, observations: FloatArray) -> FloatArray:
         """Rate observations [..., O] by distance to the goal [...]; lower is better."""
@@ -247,6 +247,32 @@ class Pictures(Protocol):
 
     def render(self, states: FloatArray) -> npt.NDArray[np.uint8]:
         """Map states [B, S] to frames [B, H, W, 3]."""
+
+
+class SeenAsPictures(Protocol):
+    """A task whose models are given pictures to encode, in place of its observations."""
+
+    picture_shape: tuple[int, int, int, int]
+    """Of what is seen of one state: frames, rows, columns and colours, ``[F, H, W, C]``."""
+
+    def pictures(self, states: FloatArray) -> npt.NDArray[np.uint8]:
+        """Map states [B, S] to what models see of them [B, F, H, W, C]."""
+        ...
+
+
+def seen(task: Task, states: FloatArray) -> npt.NDArray[Any]:
+    """Return what models are given of states [B, S], as an array of their own.
+
+    Pictures [B, F, H, W, C] of 8 bits where the task has them, else observations [B, O], float64.
+    """
+    if has(task, SeenAsPictures):
+        return np.array(task.pictures(states), dtype=np.uint8)
+    return np.array(task.observe(states), dtype=np.float64)
+
+
+def observed(task: Task, states: FloatArray) -> FloatArray:
+    """Return what is observed of states [..., S] to calculate with [..., O]; see `as_numbers`."""
+    return as_numbers(np.asarray(task.observe(states)))
 
 
 class ObservationKeys(Protocol):

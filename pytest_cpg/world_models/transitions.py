@@ -10,7 +10,7 @@ import numpy as np
 from pytest_cpg.contracts import BoolArray, FloatArray, Task, TaskError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Stream
-from pytest_cpg.contracts.task import Endings, has_ended
+from pytest_cpg.contracts.task import Endings, has_ended, observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,7 +127,7 @@ def _followed(
     )
     actions = np.repeat(drawn, hold, axis=1)[:, :steps]
     states = task.rollout(starts, actions)
-    after = task.observe(states)
+    after = observed(task, states)
     broken = np.argwhere(~np.isfinite(after).all(axis=-1))
     if len(broken):
         raise TaskError(
@@ -135,7 +135,7 @@ def _followed(
             f"{episodes.start + broken[0, 0]} at step {broken[0, 1] + 1}. Reduce the simulator's "
             f"time step or the actions' range."
         )
-    before = np.concatenate([task.observe(starts)[:, None], after[:, :-1]], axis=1)
+    before = np.concatenate([observed(task, starts)[:, None], after[:, :-1]], axis=1)
     ended = has_ended(task, states)
     is_over = np.concatenate([has_ended(task, starts)[:, None], ended[:, :-1]], axis=1)
     if is_over.all():

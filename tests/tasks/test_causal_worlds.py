@@ -233,8 +233,11 @@ def test_a_look_is_of_eight_bits_and_each_block_is_seen():
             seen = seeing.observe(states[None])
             assert seen.shape == (1, 20, seeing.observation_size)
             wanted = task.frames(states, look, part=1)
-            both = np.stack([now, wanted], axis=1).reshape(20, -1)
-            np.testing.assert_array_equal(np.rint(255 * seen[0]), both)
+            both = np.stack([now, wanted], axis=1).transpose(0, 1, 3, 4, 2)
+            assert seeing.picture_shape == both.shape[1:]
+            np.testing.assert_array_equal(seeing.pictures(states), both)
+            np.testing.assert_array_equal(seen[0], both.reshape(20, -1))
+            assert seen.dtype == seeing.pictures(states).dtype == np.uint8
             np.testing.assert_array_equal(-task.reward(states, None), seeing.score_states(states))
             with pytest.raises(WorldModelError, match=r"Give the model a score\(latents\) method"):
                 seeing.score(seen)

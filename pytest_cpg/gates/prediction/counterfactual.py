@@ -23,7 +23,8 @@ from pytest_cpg.contracts import (
     Task,
     WorldModelError,
 )
-from pytest_cpg.contracts.task import stratum_of
+from pytest_cpg.contracts.arrays import as_numbers
+from pytest_cpg.contracts.task import observed, stratum_of
 from pytest_cpg.gates.arguments import Argument, name, whole
 from pytest_cpg.gates.at_most import Reading
 from pytest_cpg.gates.kind import Asked, Run
@@ -84,7 +85,7 @@ def tried(task: Task, values: Mapping[str, Any]) -> tuple[Any, ...]:
     begun = np.repeat(states, first.shape[1], axis=0)
     ends = task.rollout(begun, plans.reshape(-1, *plans.shape[2:]))[:, -1]
     reached = ends.reshape(*first.shape[:2], -1)
-    seen = task.observe(reached)
+    seen = observed(task, reached)
     # Of differences, as a column that no action changes has a mean that is rounded.
     unit = np.sqrt(np.mean([(row - row[0]).var(axis=0) for row in seen], axis=0))
     same = np.array([_first_alike(row + 0.0) for row in seen])
@@ -180,7 +181,7 @@ def confused(
     if is_seen:
         is_moved = scale[0] > 0
         predicted, reached = (
-            part[..., is_moved] * scale[0, is_moved] for part in (predicted, seen)
+            part[..., is_moved] * scale[0, is_moved] for part in (predicted, as_numbers(seen))
         )
     else:
         latents = model.described(model.encode(reached.reshape(-1, reached.shape[-1])))

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple, get_args
+from math import prod
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, ComponentError, FiniteActions, FloatArray, IntArray
 from pytest_cpg.contracts.arrays import read_only, rolled_out
@@ -26,7 +28,7 @@ from pytest_cpg.tasks.causal.looks import (
     beside,
     blues,
     seen,
-    seen_size,
+    seen_shape,
     stamps,
     unrated,
 )
@@ -125,8 +127,8 @@ class Blocks(TowardsTarget):
         ``"blocked"``, where one ran into a block that it could not push.
     look : str
         What is observed: ``"vector"``, ``"grid"`` (a pixel for each cell) or ``"picture"`` (50 x 50
-        pixels); the latter two as numbers in [0, 1], with the target behind the present. Then a
-        model brings its own `score`.
+        pixels); of the latter two, models see the present and the target [2, H, W, 3] in 8 bits.
+        Then a model brings its own `score`.
     """
 
     blocks: int = 3
@@ -167,7 +169,7 @@ class Blocks(TowardsTarget):
     @property
     def observation_size(self) -> int:
         """Row and column of each block, its colour, and where it is wanted; or two pictures."""
-        return 5 * self.blocks if self.look == "vector" else seen_size(self.look)
+        return prod(self.picture_shape or (5, self.blocks))
 
     @property
     def observed(self) -> tuple[str, ...] | None:
@@ -233,10 +235,10 @@ class Blocks(TowardsTarget):
         """Map states [B, S] and actions [B, H, 2] to the states after each action [B, H, S]."""
         return rolled_out(self.step, states, actions)
 
-    def observe(self, states: FloatArray) -> FloatArray:
-        """Map states [..., S] to observations [..., O]."""
+    def observe(self, states: FloatArray) -> npt.NDArray[Any]:
+        """Map states [..., S] to observations [..., O]: numbers, or pixels of 8 bits."""
         if self.look != "vector":
-            return seen(self.frames, states, self.look)
+            return self.pictures(states).reshape(*states.shape[:-1], -1)
         places, wanted = (_places(self._part(states, part)) for part in (0, 1))
         return np.concatenate([places, self._part(states, 3), wanted], axis=-1)
 
@@ -266,6 +268,15 @@ class Blocks(TowardsTarget):
         """Say of states [..., S] whether every block is where it is wanted."""
         del actions
         return np.asarray((self._part(states, 0) == self._part(states, 1)).all(axis=-1))
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int, int] | None:
+        """The present and the target, in red, green and blue: [2, H, W, 3]; None of numbers."""
+        return seen_shape(self.look)
+
+    def pictures(self, states: FloatArray) -> Frames:
+        """Draw states [..., S] and their targets [..., 2, H, W, 3], as the look has it."""
+        return seen(self.frames, states, self.look)
 
     def frames(self, states: FloatArray, look: Look, *, part: int = 0) -> Frames:
         """Draw states [B, S] as "grid" [B, 3, 5, 5] or "picture" [B, 3, 50, 50], of 8 bits.

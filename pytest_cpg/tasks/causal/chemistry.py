@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import get_args
+from math import prod
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from pytest_cpg.tasks.causal.looks import (
     as_picture,
     beside,
     seen,
-    seen_size,
+    seen_shape,
     stamps,
     unrated,
 )
@@ -122,9 +123,7 @@ class Chemistry(TowardsTarget):
     @property
     def observation_size(self) -> int:
         """Of each object a 1 at its colour, the same of the target, its place; or two pictures."""
-        if self.look != "vector":
-            return seen_size(self.look)
-        return 2 * self.objects * self.colours + 2 * self.objects
+        return prod(self.picture_shape or (2, self.objects, self.colours + 1))
 
     @cached_property
     def parents(self) -> BoolArray:
@@ -187,10 +186,10 @@ class Chemistry(TowardsTarget):
         """Map states [B, S] and actions [B, H, 2] to the states after each action [B, H, S]."""
         return rolled_out(self.step, states, actions)
 
-    def observe(self, states: FloatArray) -> FloatArray:
-        """Map states [..., S] to observations [..., O]."""
+    def observe(self, states: FloatArray) -> npt.NDArray[Any]:
+        """Map states [..., S] to observations [..., O]: numbers, or pixels of 8 bits."""
         if self.look != "vector":
-            return seen(self.frames, states, self.look)
+            return self.pictures(states).reshape(*states.shape[:-1], -1)
         size = self.objects
         both = [self.shown(states[..., part * size : (part + 1) * size]) for part in (0, 1)]
         places = np.concatenate(np.divmod(states[..., 2 * size : 3 * size], SIDE), axis=-1)
@@ -244,6 +243,15 @@ class Chemistry(TowardsTarget):
         """Say of states [..., S] whether every object is of the colour that is wanted."""
         del actions
         return np.asarray(self._matches(states).all(axis=-1))
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int, int] | None:
+        """The present and the target, in red, green and blue: [2, H, W, 3]; None of numbers."""
+        return seen_shape(self.look)
+
+    def pictures(self, states: FloatArray) -> Frames:
+        """Draw states [..., S] and their targets [..., 2, H, W, 3], as the look has it."""
+        return seen(self.frames, states, self.look)
 
     def frames(self, states: FloatArray, look: Look, *, part: int = 0) -> Frames:
         """Draw states [B, S] as "grid" [B, 3, 5, 5] or "picture" [B, 3, 50, 50], of 8 bits.

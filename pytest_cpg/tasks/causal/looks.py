@@ -95,16 +95,18 @@ def as_picture(cells: IntArray, colours: npt.NDArray[np.uint8], shapes: IntArray
     return frames[:, :size, :size].transpose(0, 3, 1, 2)
 
 
-def seen_size(look: Look) -> int:
-    """Return how many numbers two pictures of three colours have."""
-    return 6 * (SIDE * (1 if look == "grid" else _CELL)) ** 2
+def seen_shape(look: Look) -> tuple[int, int, int, int] | None:
+    """Return the shape of two pictures of three colours [2, H, W, 3]; None of a vector."""
+    side = {"grid": SIDE, "picture": SIDE * _CELL}.get(look)
+    return None if side is None else (2, side, side, 3)
 
 
-def seen(frames: Callable[..., Frames], states: FloatArray, look: Look) -> FloatArray:
-    """Return pictures of states [..., S] and of their targets, as numbers in [0, 1]: [..., O]."""
+def seen(frames: Callable[..., Frames], states: FloatArray, look: Look) -> Frames:
+    """Return pictures of states [..., S] and of their targets [..., 2, H, W, 3]."""
     flat = states.reshape(-1, states.shape[-1])
     both = np.stack([frames(flat, look, part=part) for part in (0, 1)], axis=1)
-    return both.reshape(*states.shape[:-1], seen_size(look)) / 255
+    both = np.ascontiguousarray(both.transpose(0, 1, 3, 4, 2))
+    return both.reshape(*states.shape[:-1], *both.shape[1:])
 
 
 def unrated(name: str) -> WorldModelError:

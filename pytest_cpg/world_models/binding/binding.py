@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any
 
 from pytest_cpg.contracts import FloatArray, Task, WorldModelError
-from pytest_cpg.contracts.arrays import rolled_out
+from pytest_cpg.contracts.arrays import is_picture, rolled_out
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import observed, seen
 from pytest_cpg.contracts.world_model import Cost, Reward, Rollout, Score
 from pytest_cpg.world_models.binding.bound import BoundModel, LatentModel, OracleDynamics, Rescored
 from pytest_cpg.world_models.binding.callables import adapt, adapt_dynamics
@@ -27,10 +28,10 @@ from pytest_cpg.world_models.binding.conventions import (
 from pytest_cpg.world_models.binding.ensemble import Ensemble, ensemble_rollout
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.latent import (
+    PICTURES,
     bind_latent,
     bind_parts,
     noise_size_of,
-    observed,
     unchanged,
 )
 from pytest_cpg.world_models.binding.rating import Rating, by_score, task_score
@@ -102,7 +103,7 @@ def bind(
             encode=lambda states: states,
             imagine=learned.rollout,
             score=learned.score,
-            observe=task.observe,
+            observe=partial(observed, task),
         )
     if isinstance(learned, Rescored):
         whole = bind(learned.learned, task, probe_states=probe_states, probe_actions=probe_actions)
@@ -175,7 +176,12 @@ def _bind_callable(
     rates: bool,
 ) -> BoundModel:
     """Bind plain dynamics: latents are observations, which the task rates, or the model's score."""
-    observations, noise_size = observed(task, states), noise_size_of(learned)
+    observations, noise_size = seen(task, states), noise_size_of(learned)
+    if is_picture(observations):
+        raise WorldModelError(
+            f"{describe(learned)} maps observations to the next ones, and models of {task.name} "
+            f"are given pictures {list(observations.shape[1:])} of 8 bits. {PICTURES}"
+        )
     plans, drawn = probe_plans(actions), probe_noise(len(actions), noise_size)
     seconds_per_row = None
     if isinstance(learned, Ensemble):
@@ -209,7 +215,7 @@ def _bind_callable(
     else:
         rating = Rating((), task_score(task, observations[:, None]))
     model = LatentModel(
-        encode=lambda states: observed(task, states),
+        encode=partial(seen, task),
         update=None,
         rollout=rollout,
         rating=rating,

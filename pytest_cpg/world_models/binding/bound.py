@@ -17,7 +17,7 @@ from pytest_cpg.contracts import (
     Task,
     WorldModelError,
 )
-from pytest_cpg.contracts.task import score_states
+from pytest_cpg.contracts.task import observed, score_states
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, binds
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.rating import Rating, behind, by_rows
@@ -342,7 +342,7 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         update=update if model.update else None,
         policy_plans=policy_plans if model.acting else None,
         has_noisy_policy=model.acting is not None and model.acting.is_noisy,
-        observe=lambda latents: task.observe(np.ascontiguousarray(latents[..., :state_size])),
+        observe=lambda latents: observed(task, np.ascontiguousarray(latents[..., :state_size])),
         witness=witness(replace(model, update=None), task, state_size) if model.update else None,
     )
 

@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_cpg.contracts import CpgError, FloatArray, WorldModelError
+from pytest_cpg.contracts.arrays import is_picture
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import BatchMultiple
 from pytest_cpg.world_models.binding.torch_state import place_of
@@ -347,7 +347,12 @@ def floats(result: object) -> FloatArray:
     return np.array(values, dtype=np.float64)
 
 
-ARRAYS = Sender("float64 arrays", partial(np.array, dtype=np.float64, order="C"))
+def _as_array(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of its own, of float64 but for pictures."""
+    return np.array(values, dtype=np.uint8 if is_picture(values) else np.float64, order="C")
+
+
+ARRAYS = Sender("float64 arrays", _as_array)
 
 
 def tensors_of(dtype: Any, device: Any) -> Sender:
@@ -355,7 +360,12 @@ def tensors_of(dtype: Any, device: Any) -> Sender:
     torch = sys.modules["torch"]
     label = f"{str(dtype).removeprefix('torch.')} tensors"
     # Memory of torch's own is aligned, numpy's need not be, and kernels may round accordingly.
-    send = partial(torch.tensor, dtype=dtype, device=device)
+
+    def send(values: NDArray[Any]) -> Any:
+        # Pictures travel as they are, and become numbers where the network is.
+        own = torch.uint8 if is_picture(values) else dtype
+        return torch.tensor(values, dtype=own, device=device)
+
     return Sender(label, send, max(TOLERANCE, 8 * torch.finfo(dtype).eps))
 
 

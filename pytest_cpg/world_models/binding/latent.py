@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
+from pytest_cpg.contracts.arrays import is_picture
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import seen
 from pytest_cpg.contracts.world_model import (
     METHODS,
     Decoder,
@@ -45,9 +49,22 @@ from pytest_cpg.world_models.binding.rating import (
     rating_of,
     unrated,
 )
-from pytest_cpg.world_models.binding.tiling import is_thread_safe, method_of, tile_of, tiled
+from pytest_cpg.world_models.binding.tiling import (
+    TILE,
+    is_thread_safe,
+    method_of,
+    tile_of,
+    tiled,
+)
 from pytest_cpg.world_models.binding.torch_state import is_elsewhere
 
+PICTURES = (
+    "Add encode(pictures [B, F, H, W, C]) -> latents [B, Z], and rollout(latents, actions) that "
+    "goes on from there."
+)
+# Pixels of a call, and the least power of two of pictures in it. A call costs as much as a few
+# pictures of 64 x 64 do, and one plan fills its call with copies.
+_PIXELS, _FEWEST = 2**19, 3
 # "decoder" and "rewards" are as near to a method's name as this.
 _LIKENESS = 0.85
 _OTHER_COST = (
@@ -72,7 +89,7 @@ def bind_latent(
                 f"method {name}, or give what it is another name."
             )
     noise_size = noise_size_of(learned)
-    observations = observed(task, states)
+    observations = seen(task, states)
     whole, learned = learned, flattened(learned, observations)
     encode = _encode_of(learned, observations)
     latents = encode(observations)
@@ -95,7 +112,7 @@ def bind_latent(
     if cost is not None:
         there["whole"] = lambda latents, *more: cost(rating.own(latents), *more)
     model = LatentModel(
-        encode=lambda states: encode(observed(task, states)),
+        encode=lambda states: encode(seen(task, states)),
         update=_update_of(learned, task, latents, actions, observations),
         rollout=rollout,
         rating=rating,
@@ -134,13 +151,35 @@ def bind_latent(
 def _encode_of(learned: Any, observations: FloatArray) -> ArrayFunction:
     """Return what maps observations [B, O] to latents [B, Z]: themselves, where nothing does."""
     if has(learned, Encoder):
-        return method_of(learned, "encode(observations [B, O]) -> latents [B, Z]", observations)
+        promise = f"encode({_named(observations)}) -> latents [B, Z]"
+        return method_of(learned, promise, observations, rows=_rows_of(observations))
+    if is_picture(observations):
+        raise WorldModelError(
+            f"{describe(learned)} has no encode, and is given pictures "
+            f"{list(observations.shape[1:])} of 8 bits. {PICTURES}"
+        )
     if has(learned, Memory):
         raise WorldModelError(
             f"{describe(learned)} has an update and no encode. Add encode(observations [B, O]) -> "
             f"latents [B, Z]: what it knows at an episode's start."
         )
     return np.array
+
+
+def _named(observations: npt.NDArray[Any]) -> str:
+    """Return what a promise calls what a model is given."""
+    return "pictures [B, F, H, W, C]" if is_picture(observations) else "observations [B, O]"
+
+
+def _rows_of(observations: npt.NDArray[Any]) -> int | None:
+    """Return how many pictures a call has: few, as each is much; None of other observations.
+
+    Small ones are called with as many rows as any other.
+    """
+    pixels = math.prod(observations.shape[1:])
+    if not is_picture(observations) or pixels * TILE <= _PIXELS:
+        return None
+    return 1 << max(_FEWEST, int(math.log2(_PIXELS / pixels)))
 
 
 def _there(
@@ -213,11 +252,6 @@ def unchanged(latents: FloatArray) -> FloatArray:
     return latents
 
 
-def observed(task: Task, states: FloatArray) -> FloatArray:
-    """Return what is seen of states [B, S], as an array of our own [B, O]."""
-    return np.array(task.observe(states), dtype=np.float64)
-
-
 def noise_size_of(learned: Any) -> int:
     """Return how many normal numbers a model draws in each step; 0 for a deterministic one."""
     size = stated_noise_size(learned)
@@ -282,11 +316,12 @@ def _update_of(
     if not has(learned, Memory):
         return None
     promise = (
-        "update(latents [B, Z], actions [B, A], observations [B, O]) -> the latents once these "
-        "actions have led to these observations [B, Z]"
+        f"update(latents [B, Z], actions [B, A], {_named(observations)}) -> the latents once these "
+        f"actions have led to these [B, Z]"
     )
-    update = method_of(learned, promise, latents, actions, observations)
-    return lambda latents, actions, states: update(latents, actions, observed(task, states))
+    rows = _rows_of(observations)
+    update = method_of(learned, promise, latents, actions, observations, rows=rows)
+    return lambda latents, actions, states: update(latents, actions, seen(task, states))
 
 
 def bind_parts(

@@ -87,7 +87,7 @@ def flattened(learned: Any, observations: FloatArray) -> Any:
             return learned
         form = _mapped(partial(_leaf_of, len(observations)), state, "the state")
         leaves = _leaves(form)
-        size = observations.shape[1]
+        size = int(np.prod(observations.shape[1:]))
         is_rated = any(has(learned, part) for part in (Score, Cost, Decoder, Reward, TerminalValue))
         # Else only numbers that may be an observation are rated, by the task.
         if not is_rated and sum(leaf.size for leaf in leaves) != size:

@@ -19,7 +19,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Purpose
-from pytest_cpg.contracts.task import StateScore
+from pytest_cpg.contracts.task import StateScore, observed
 from pytest_cpg.episodes.decisions import Decisions, evenly
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.cause import Misreading
@@ -117,7 +117,7 @@ def misread(
     if has(design.task, StateScore):
         return _worded(reading, steps, model, regrets=None) if is_clear else None
     asked_there = true_steps.asked_model(
-        learned, places.latents, design.task.observe(places.states)
+        learned, places.latents, observed(design.task, places.states)
     )
     if asked_there is None:
         return None
@@ -147,7 +147,7 @@ def _within(trained: TrainingStates | str, task: Task, decisions: Decisions) -> 
     """
     rows = np.arange(len(decisions.rows))
     if not isinstance(trained, str):
-        inside = np.flatnonzero(trained.distances(task.observe(decisions.states)) <= 1)
+        inside = np.flatnonzero(trained.distances(observed(task, decisions.states)) <= 1)
         rows = inside if len(inside) >= _FEWEST else rows
     return decisions.take(evenly(rows, _STATES))
 
@@ -227,8 +227,8 @@ class RandomPlans:
         drawn = design.task.actions.sample(streams, (_PLANS, design.planner.horizon))
         self._plans: FloatArray = drawn.reshape(len(self._rows), *drawn.shape[2:])
         states = np.ascontiguousarray(decisions.states[self._rows])
-        self._begun = design.task.observe(states)
-        self._reached = design.task.observe(design.task.rollout(states, self._plans))
+        self._begun = observed(design.task, states)
+        self._reached = observed(design.task, design.task.rollout(states, self._plans))
         self._true = self._costs(self._reached, design.task.score)
 
     def choices(self, reading: Reading, score: Callable[[FloatArray], FloatArray]) -> Choices:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray
 from pytest_cpg.contracts.streams import Purpose
+from pytest_cpg.contracts.task import observed
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.diagnosis import losses
@@ -115,7 +116,7 @@ def _steps_of(
 ) -> tuple[Steps, IntArray, AskedModel | None]:
     """Return steps where all are numbers, which decisions they are from, and the model asked."""
     task, states = design.task, decisions.states
-    begun = np.asarray(task.observe(states), dtype=np.float64)
+    begun = np.asarray(observed(task, states), dtype=np.float64)
     actions = actions_to_try(task, decisions.streams(design.seed, Purpose.ACTIONS))
     after, model = (
         observed_after(task, states, actions),

@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_cpg.contracts import BoolArray, FloatArray
 from pytest_cpg.contracts.streams import Purpose
+from pytest_cpg.contracts.task import observed
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.imagination import Imagination
@@ -52,7 +53,7 @@ def evidence_of(
     if not isinstance(trained, str):
         # What is visited, and what chosen plans are imagined to lead through: only where the model
         # gives nothing but dynamics are latents observations.
-        planned, episodes = [design.task.observe(decisions.states)], [decisions.episodes]
+        planned, episodes = [observed(design.task, decisions.states)], [decisions.episodes]
         if learned.swapped == ("dynamics",):
             is_within = np.arange(imagined.shape[1]) < remaining[:, None]
             planned.append(imagined[is_within])
@@ -142,9 +143,9 @@ class PlanScores:
 
     def _distances(self, trained: evidence.TrainingStates, truth: FloatArray) -> FloatArray:
         """Return how far plans [N, C, H, S] lead from the training data in each window."""
-        seen = self._task.observe(truth)
+        seen = observed(self._task, truth)
         is_known = _are_numbers(seen)
-        begun = self._task.observe(self._decisions.states)[:, None, None]
+        begun = observed(self._task, self._decisions.states)[:, None, None]
         distances = trained.distances(np.where(is_known[..., None], seen, begun))
         distances = np.where(is_known, distances, np.inf)
         begins = np.arange(0, truth.shape[2], evidence.WINDOW)

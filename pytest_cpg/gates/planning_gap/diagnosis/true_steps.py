@@ -18,6 +18,7 @@ from pytest_cpg.contracts import (
     Task,
 )
 from pytest_cpg.contracts.streams import Purpose
+from pytest_cpg.contracts.task import observed
 from pytest_cpg.episodes.decisions import Decisions
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import TrainingStates
@@ -159,11 +160,11 @@ def true_steps_at(
         held.append(task.step(held[-1], pair[:, 0]))
     idled = task.step(states, np.tile(space.idle, (len(states), 1)))
     seen = {
-        "observations": task.observe(states),
+        "observations": observed(task, states),
         "after": observed_after(task, states, actions),
-        "held": task.observe(np.stack(held, axis=1)),
-        "second": task.observe(task.step(held[0], pair[:, 1])),
-        "delayed": task.observe(task.step(idled, pair[:, 0])),
+        "held": observed(task, np.stack(held, axis=1)),
+        "second": observed(task, task.step(held[0], pair[:, 1])),
+        "delayed": observed(task, task.step(idled, pair[:, 0])),
     }
     rows = rows_of_numbers(*seen.values())
     arrays = {name: np.array(part[rows], dtype=np.float64) for name, part in seen.items()}
@@ -197,7 +198,7 @@ def observed_after(task: Task, states: FloatArray, actions: FloatArray) -> Float
     """Return what is observed after actions [N, J, A] in each of the states: [N, J, O]."""
     count, tried = actions.shape[:2]
     after = task.step(np.repeat(states, tried, axis=0), actions.reshape(count * tried, -1))
-    return np.asarray(task.observe(after.reshape(count, tried, -1)), dtype=np.float64)
+    return np.asarray(observed(task, after.reshape(count, tried, -1)), dtype=np.float64)
 
 
 def rows_of_numbers(*parts: FloatArray) -> IntArray:
