@@ -69,6 +69,10 @@ def _of_starts(stage: Stage) -> str:
     return starts if stage.solved is None else f"{stage.solved} of {starts} solved"
 
 
+def _is_long(left: float | None) -> bool:
+    return left is not None and left >= _SECONDS_BETWEEN_LINES
+
+
 class _Pace:
     """Which stage goes on, since when, and how fast."""
 
@@ -117,10 +121,15 @@ class LiveLine:
         left, drawn = self._pace.left(stage, now), ""
         parts = [_counted(stage), _solved(stage), "" if left is None else duration(left)]
         lead, text = f"  {visible(what):9s} ", ", ".join(filter(None, parts))
+        hinted = text
+        if _is_long(left) and stage.hint:
+            hinted = f"{_counted(stage)}, {duration(left)} (sooner: {stage.hint})"
         if stage.total:
             blocks, _ = bar_text(stage.done, (0, stage.total), _BAR)
             drawn = f"{blocks:{_BAR}s} "
         room = self._room()
+        if len(f"{lead}{hinted}") <= room:
+            text = hinted
         if len(f"{lead}{drawn}{text}") > room:
             drawn = ""
         if room < max(_NARROWEST, len(f"{lead}{text}")):
@@ -154,6 +163,7 @@ class LogLines:
         self._write, self._has_ends = write, has_ends
         self._lead = f"\n  cpg: {name}\n" if name else "\n"
         self._pace, self._last, self._said = _Pace(), (Stage(0, 0), 0.0), 0.0
+        self._has_hinted = False
 
     def __call__(self, what: str, stage: Stage) -> None:
         """Write the line of the stage before if this one begins, or how far it is by now."""
@@ -166,6 +176,8 @@ class LogLines:
         if now - self._said >= _SECONDS_BETWEEN_LINES and stage.done < stage.total:
             self._said, left = now, self._pace.left(stage, now)
             about = "" if left is None else f"about {duration(left)} left"
+            if _is_long(left) and stage.hint and not self._has_hinted:
+                self._has_hinted, about = True, f"{about}; {stage.hint} may end it sooner"
             self._line(_counted(stage), _of_starts(stage), about)
 
     def clear(self) -> None:

@@ -347,6 +347,36 @@ def test_a_measurement_goes_on_where_nobody_takes_what_it_says():
     assert noted == ["learned, step 200/200, 17 solved"]
 
 
+@pytest.mark.parametrize("room", [65, 40])
+def test_a_stage_that_takes_minutes_hints_at_what_takes_less_where_there_is_room(monkeypatch, room):
+    clock = iter((0.0, 1.0, 62.0, 124.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    shown, stage = [], Stage(0, 200, "step", 0, 50, hint="--cpg-stop=sequential")
+    live = LiveLine(shown.append, lambda: room)
+    for done in (0, 1, 60, 120):
+        live("oracle", stage._replace(done=done))
+    text = "step 60/200, 2 min (sooner: --cpg-stop=sequential)"
+    assert [text in line for line in shown] == [False, False, room == 65, False]
+    assert [len(line) <= room + 8 for line in shown] == [True] * 4
+
+
+def test_a_log_hints_once(monkeypatch):
+    clock = iter((0.0, 1.0, 62.0, 124.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    written, stage = (
+        [],
+        Stage(0, 300, "step", 0, 50, hint="--cpg-stop=sequential"),
+    )
+    log = LogLines(written.append)
+    for done in (0, 1, 60, 120):
+        log("oracle", stage._replace(done=done))
+    assert written == [
+        "\n  cpg: oracle   step 60/300, 0 of 50 starts solved, about 4 min left; "
+        "--cpg-stop=sequential may end it sooner",
+        "  cpg: oracle   step 120/300, 0 of 50 starts solved, about 3 min left",
+    ]
+
+
 def test_a_plan_fits_the_terminal_whatever_the_names_are():
     forecasts = {
         f"tests/test_world_models.py::test_planning_gap[cheetah-run-cem-{n}]": ForecastLine(

@@ -178,6 +178,8 @@ def _notes(result: GateResult, accepts: Verdict) -> Iterator[Note]:
             f"stopped after {episodes} of {result.max_episodes} episodes per arm: the verdict was "
             f"settled{others}",
         )
+    if result.sooner:
+        yield Note("note", result.sooner)
     blind = blindness(result, accepts)
     if blind is not None and ruling_of(result, accepts).reason is None:
         yield Note("note", f"blind gate: {blind}")

@@ -239,7 +239,7 @@ class PlanningGap:
             spec.criteria,
             oracle=oracle,
             learned=model,
-            progress=run.stage,
+            progress=stopping.with_hint(run.stage, spec.criteria, design),
             execution=run.execution,
         )
         if not spec.is_diagnosed(result):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -79,7 +80,10 @@ def measure_gap(
             runs = ArmRuns(
                 design, starts, components, models, progress=progress, execution=execution
             )
+            begun = time.perf_counter()
             arms, weighed, looks = _run_arms(design, criteria, runs)
+            seconds = time.perf_counter() - begun
+            sooner = stopping.sooner(design, criteria, arms, seconds=seconds)
             # What two episodes do not show, the whole gate may.
             is_blind = not criteria.is_smoke and probe.ignores_action(
                 models["learned"],
@@ -103,6 +107,7 @@ def measure_gap(
         device=devices(learned),
         restored_by=design.task.restored_by if has(design.task, Restored) else "",
         reuse=runs.reuse,
+        sooner=sooner,
         about_starts=design.task.note_on_starts or "" if has(design.task, NoteOnStarts) else "",
         notes=(*result.notes, *runs.notes),
     )
@@ -308,16 +313,8 @@ def _notes_on(
             f"random actions succeed in {chance.success_count}/{chance.episodes} episodes: "
             f"success on this task is weak evidence of planning"
         )
-    ways = {
-        name: "finite differences" if models[name].plan_gradient is None else "torch"
-        for name in ("oracle", "learned")
-    }
-    if getattr(design.planner, "gradients", None) == "auto" and ways["oracle"] != ways["learned"]:
-        notes.append(
-            f"plans follow gradients by {ways['oracle']} in the oracle arm and by "
-            f"{ways['learned']} in the learned arm; "
-            f'GradientMPC(gradients="finite-differences") treats both alike'
-        )
+    if getattr(design.planner, "gradients", None) == "auto":
+        notes += _notes_on_gradients(models)
     if _begins_from_policy(design, learned):
         notes.append(
             "the model's policy proposes plans in the learned arm; the oracle arm knows no model, "
@@ -339,6 +336,20 @@ def _notes_on(
             "known"
         )
     return [*notes, *learned.notes]
+
+
+def _notes_on_gradients(models: Mapping[str, BoundModel]) -> list[str]:
+    # Asked of planners that read gradients alone: to find out takes a second of imports.
+    oracle, learned = (
+        "finite differences" if models[name].plan_gradient is None else "torch"
+        for name in ("oracle", "learned")
+    )
+    if oracle == learned:
+        return []
+    return [
+        f"plans follow gradients by {oracle} in the oracle arm and by {learned} in the learned "
+        f'arm; GradientMPC(gradients="finite-differences") treats both alike'
+    ]
 
 
 def _begins_from_policy(design: Design, learned: BoundModel) -> bool:

@@ -106,6 +106,8 @@ class GateResult:
     kernels: Mapping[str, str] = field(default_factory=dict)
     #: How much of the oracle and chance arms was known from earlier sessions.
     reuse: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)
+    #: What would have spared whoever waited for the arms; empty where they did not take long.
+    sooner: str = field(default="", metadata=UNWRITTEN)
     #: What the task says of its starts, which is among the notes and casts no doubt.
     about_starts: str = field(default="", metadata=UNWRITTEN)
     #: How the task's simulator was put back into each state; empty where it is the task's own.

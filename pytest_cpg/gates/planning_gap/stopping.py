@@ -13,7 +13,9 @@ from typing import Literal, TypeAlias
 
 from pytest_cpg.episodes.arm import Arm, Metric
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.gates.kind import Asked
+from pytest_cpg.gates.notation import duration
 from pytest_cpg.gates.planning_gap.result import (
     GateResult,
     pairs_of,
@@ -30,6 +32,7 @@ from pytest_cpg.stats.paired import (
 from pytest_cpg.stats.power import agresti_caffo_p_value, smallest_decisive_episodes
 from pytest_cpg.stats.returns import paired_mean_p_value
 from pytest_cpg.stats.sequential import (
+    FIRST_LOOK,
     Boundary,
     boundary_p_value,
     final_critical_value,
@@ -43,6 +46,9 @@ from pytest_cpg.stats.verdicts import Weighed, weigh_gap, weigh_returns
 StopMode: TypeAlias = Literal["fixed", "sequential"]
 # Calibrating a sequential boundary takes 13 s at the first, and no time at the second.
 MOST_SEQUENTIAL, _QUICK = 1000, 150
+# Seconds from which on whoever waits is told how to wait less.
+LONG = 60.0
+OPTION = "--cpg-stop=sequential"
 # A verdict on one arm beside the oracle, and the interval of the gap that it rests on.
 WeighedArm: TypeAlias = tuple[Interval, Weighed]
 
@@ -74,6 +80,15 @@ class Criteria:
     def gap_level(self, design: Design) -> float:
         """Return the coverage of the gap's interval: Bonferroni's share of the family's error."""
         return 1 - (1 - design.level) / self.family_size
+
+    def could_stop_early(self, design: Design) -> bool:
+        """Say whether a gate that runs all its episodes has looks that could have ended it.
+
+        A boundary for a margin, and one of very many episodes, takes long to calibrate.
+        """
+        is_usual = not (self.is_aa or self.is_smoke) and self.margin is None
+        is_counted = design.metric == "success" and FIRST_LOOK <= design.episodes <= _QUICK
+        return self.stop == "fixed" and is_usual and is_counted
 
     def boundary(self, design: Design) -> Boundary | None:
         """Return what statistics are held to at looks; None of a gate that looks once."""
@@ -115,6 +130,42 @@ def is_settled(weighed: WeighedArm, criteria: Criteria) -> bool:
     if verdict is Verdict.MODEL_AS_GOOD_AS_ORACLE:
         return criteria.margin is not None
     return verdict in (Verdict.MODEL_BOTTLENECK, Verdict.LEARNED_OUTPERFORMS_ORACLE)
+
+
+def early_look(
+    design: Design, criteria: Criteria, oracle: Arm, learned: Arm
+) -> tuple[int, int] | None:
+    """Return after how many starts, and of how many, a look would have ended a finished gate."""
+    if not criteria.could_stop_early(design):
+        return None
+    boundary = wang_tsiatis_boundary(design.episodes, level=criteria.gap_level(design))
+    for number, size in enumerate(boundary.looks[:-1]):
+        pairs = pairs_of(oracle.first(size), learned.first(size))
+        # Only a loss ends a gate whatever is known of chance by then.
+        if repeated_interval(boundary, number, pairs).low > 0:
+            return size, design.episodes
+    return None
+
+
+def sooner(design: Design, criteria: Criteria, arms: Mapping[str, Arm], *, seconds: float) -> str:
+    """Say what would have spared whoever waited so long for the arms; empty for nothing."""
+    early = None
+    if seconds >= LONG:
+        early = early_look(design, criteria, arms["oracle"], arms["learned"])
+    if early is None:
+        return ""
+    looked, most = early
+    return (
+        f"the arms took {duration(seconds)}: {OPTION} --cpg-max-episodes={most} would have ended "
+        f"this gate after {looked} of {most} starts"
+    )
+
+
+def with_hint(progress: ArmProgress, criteria: Criteria, design: Design) -> ArmProgress:
+    """Return progress that tells, of an arm that takes long, what may make the gate shorter."""
+    if not criteria.could_stop_early(design):
+        return progress
+    return lambda name, stage: progress(name, stage._replace(hint=OPTION))
 
 
 def gap_interval(method: str, oracle: Arm, learned: Arm, *, level: float) -> Interval:

@@ -102,7 +102,8 @@ class PlanGradient:
             weights = weights[..., None] * self._score_slopes(observed)
         with torch.inference_mode(mode=False), torch.enable_grad():
             upstream = torch.tensor(weights, dtype=reached.dtype, device=reached.device)
-            (gradient,) = torch.autograd.grad(reached, plans, upstream)
+            # Given beside it, torch would import sympy to compare two shapes: a second.
+            (gradient,) = torch.autograd.grad((reached * upstream).sum(), plans)
         # A kink where nothing is differentiable, such as a root at 0, says nothing of the way.
         slopes = np.asarray(gradient.cpu().double().numpy())
         return np.where(np.isfinite(slopes), slopes, 0.0)
