@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -38,6 +38,10 @@ from pytest_cpg.contracts.task import (
     score_states,
 )
 from pytest_cpg.tasks.goals import RANDOM, Goals
+from pytest_cpg.tasks.recordings import RecordedStarts, Recording, placed
+
+# Recorded steps that the task is held to, and the share of what they change that it may be off by.
+_CHECKED, _OFF = 16, 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +56,9 @@ class GoalTask:
     name: str = ""
 
     def __post_init__(self) -> None:
+        recording = self.goals.recording
+        if recording is not None and has(self.inner, RecordedStarts):
+            object.__setattr__(self, "inner", self.inner.beginning_in(recording))
         plain, _, inside = str(self.inner.name).partition(" (")
         options = [*filter(None, [inside.removesuffix(")")]), self.goals.written]
         object.__setattr__(self, "name", f"{plain} ({', '.join(options)})")
@@ -89,6 +96,8 @@ class GoalTask:
                 f"{recorded.max():g}, and those of {plain} {theirs}. Write them as the "
                 f"environment's step takes them."
             )
+        if recording is not None:
+            self._check_steps(recording)
 
     @property
     def actions(self) -> ActionSpace:
@@ -155,6 +164,11 @@ class GoalTask:
             of = "random actions" if goals.by == RANDOM else goals.by.name
             of = of if goals.recorded is None else str(goals.file)
             where = f"where {goals.offset} true steps of {of} lead from the start"
+        if goals.recording is not None:
+            where = (
+                f"what was recorded {goals.offset} steps after the start, which is a recorded "
+                f"state of {goals.file}"
+            )
         of_inner = self.inner.note_on_starts if has(self.inner, NoteOnStarts) else None
         return f"{of_inner}; " * bool(of_inner) + (
             f"goals are {where}; states are rated by their Euclidean distance to the goal{over}, "
@@ -186,13 +200,11 @@ class GoalTask:
         )
 
     def reset(self, seeds: IntArray) -> FloatArray:
-        """Return a start and a goal for each seed [N]: states [N, S]; of a file any goal."""
-        states = self.inner.reset(seeds)
-        listed, recorded = self.goals.listed, self.goals.recorded
-        of_file = listed if listed is not None else recorded
+        """Return a start and a goal for each seed [N]: states [N, S]; of a listed file any goal."""
+        states = self._begun(self.inner, seeds)
         rows = np.zeros(len(seeds), dtype=np.int64)
-        if of_file is not None:
-            rows = np.array([Stream.GOAL.of(int(s)).integers(len(of_file)) for s in seeds], int)
+        if (count := self._listed) is not None:
+            rows = np.array([Stream.GOAL.of(int(s)).integers(count) for s in seeds], int)
         return self._joined(states, self._goals(states, seeds, rows))
 
     def at_episodes(self, states: FloatArray, episodes: IntArray) -> FloatArray:
@@ -200,17 +212,71 @@ class GoalTask:
 
         Raises TaskError where it has too few.
         """
-        of_file = self.goals.listed if self.goals.listed is not None else self.goals.recorded
-        if of_file is None:
-            return states
-        if episodes.max() >= len(of_file):
+        recording, count = self.goals.recording, self._listed
+        if recording is not None:
+            count = len(recording.starts)
+        if count is not None and episodes.max() >= count:
             raise TaskError(
-                f"{self.name}: {self.goals.file} has {len(of_file)} goals, and the gate "
-                f"{episodes.max() + 1} starts or more. Write episodes={len(of_file)}, or give a "
-                f"goal for each."
+                f"{self.name}: {self.goals.file} has {count} "
+                f"{'goals' if recording is None else 'recorded starts'}, and the gate "
+                f"{episodes.max() + 1} starts or more. Write episodes={count}, or "
+                f"{'give a goal for each' if recording is None else 'record more'}."
             )
+        if self._listed is None:
+            return states
         inner = self._inner(states)
         return self._joined(inner, self._goals(inner, episodes, episodes))
+
+    def _begun(self, task: Task, seeds: IntArray) -> FloatArray:
+        """Return the starts [N, I] of seeds [N] in the inner task, or in one like it."""
+        states, recording = task.reset(seeds), self.goals.recording
+        if recording is None or has(task, RecordedStarts):
+            return states
+        return placed(task, states, recording, recording.rows(seeds))
+
+    def _recorded(self, states: FloatArray, recording: Recording, rows: IntArray) -> FloatArray:
+        """Return what is observed at recorded steps [N] of starts, inner states [N, I]: [N, O]."""
+        inner = self.inner
+        if has(inner, RecordedStarts):
+            return inner.recorded(states, rows)
+        return inner.observe(placed(inner, states, recording, rows))
+
+    def _check_steps(self, recording: Recording) -> None:
+        """Raise ComponentError where recorded actions do not lead on as was recorded."""
+        repeat = self.action_repeat
+        single: Any = self.inner
+        if repeat not in (None, 1) and is_dataclass(single):
+            single = replace(single, action_repeat=1)  # type: ignore[type-var]  # no class
+        seeds = np.arange(_CHECKED)
+        rows, states = recording.rows(seeds), self._begun(single, seeds)
+        taken = recording.arrays.get("actions")
+        if taken is None:
+            return
+        if taken.shape[1] != self.actions.size:
+            raise ComponentError(
+                f"goals: {recording.name!r} has actions of {taken.shape[1]} numbers, and those of "
+                f"{self.inner.name} have {self.actions.size}."
+            )
+        before, after = (self._recorded(states, recording, r) for r in (rows, rows + 1))
+        steps = single.observe(single.step(states, np.asarray(taken[rows], dtype=np.float64)))
+        moved, off = np.abs(after - before), np.abs(steps - after)
+        is_off = ~(off.sum(axis=1) <= _OFF * moved.sum(axis=1) + 1e-6)
+        if is_off.mean() <= 0.5:
+            return
+        row = int(np.flatnonzero(is_off)[0])
+        column = int(np.nanargmax(off[row])) if np.isfinite(off[row]).any() else 0
+        raise ComponentError(
+            f"goals: {recording.name!r} was not recorded of {self.inner.name}: its action of step "
+            f"{rows[row]} leads from {before[row, column]:g} to {steps[row, column]:g} in column "
+            f"{column} of what is observed, and {after[row, column]:g} was recorded. Record "
+            f"of this task the state before each action, and the action as its step takes it."
+        )
+
+    @property
+    def _listed(self) -> int | None:
+        """How many goals, or actions that lead to them, are in a file for episodes in order."""
+        of_file = self.goals.listed if self.goals.listed is not None else self.goals.recorded
+        return None if of_file is None else len(of_file)
 
     def goal(self, states: FloatArray) -> FloatArray:
         """Return the goals [..., G] of states [..., S]."""
@@ -265,6 +331,8 @@ class GoalTask:
         goals = self.goals
         if goals.listed is not None:
             return goals.listed[rows]
+        if (recording := goals.recording) is not None:
+            return self._recorded(states, recording, recording.rows(seeds) + recording.offset)
         offset = int(goals.offset or 0)
         if goals.by != RANDOM:
             ends = [self._led(state, int(seed)) for state, seed in zip(states, seeds, strict=True)]

@@ -1,8 +1,9 @@
 """Goals: places that episodes are to reach, for tasks that have no goals of their own.
 
-A goal is an observation, or some columns of one: listed in a file, or drawn as the place that a few
-true steps from the start lead to, as LeWM's and DINO-WM's evaluations do. It is part of a start and
-of all that is observed. States are rated by their distance to it, and a threshold is the success.
+A goal is an observation, or some columns of one. It is listed in a file, drawn as the place that a
+few true steps from the start lead to, or recorded with the start in an episode of others.
+It is part of a start and of all that is observed. States are rated by their distance to it, and a
+threshold is the success.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import hashlib
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,14 @@ from pytest_cpg.contracts import (
     FloatArray,
     Planner,
 )
+from pytest_cpg.tasks.recordings import MARKS, Recording
 
 # Actions that lead to goals, where no planner does.
 RANDOM = "random"
 # Arrays of a file, and how many axes they have.
 _ARRAYS = {"goals": 2, "actions": 3}
-# What archives raise that are not as they were written.
-_DAMAGES = (zipfile.BadZipFile, zlib.error)
+# Of recorded episodes [N, T, K]; pictures have more.
+_MOST_AXES = 3
 _WRITE = 'np.savez("goals.npz", goals=goals, within=0.1)'
 
 
@@ -38,10 +39,11 @@ _WRITE = 'np.savez("goals.npz", goals=goals, within=0.1)'
 class Goals:
     """Where the goals of a task come from, and when they are reached.
 
-    ``file`` is an ``.npz`` with ``goals`` [N, G], of which episode ``i`` has row ``i``, or recorded
-    ``actions`` [N, T, A]; it may also say ``within``, ``columns`` and ``offset``. Without a file, a
-    goal is drawn: it is where ``offset`` true steps lead from the start, of random actions or of a
-    planner that plans ``by`` the task's own score.
+    ``file`` is an ``.npz`` with ``goals`` [N, G], of which episode ``i`` has row ``i``; with
+    ``actions`` [N, T, A]; or with recorded episodes, where starts come from, too. It may also say
+    ``within``, ``columns`` and ``offset``. Without a file, a goal is drawn: it is where ``offset``
+    true steps lead from the start, of random actions or of a planner that plans ``by`` the task's
+    own score.
 
     >>> Goals(offset=25, within=0.1, columns=[0, 1])
     Goals(offset=25, within=0.1, columns=(0, 1))
@@ -54,6 +56,8 @@ class Goals:
     #: None takes all.
     within: float | None = None
     columns: Sequence[int] | None = None
+    #: Recorded episodes, where starts and goals come from.
+    recording: Recording | None = field(default=None, repr=False)
     _arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -84,11 +88,10 @@ class Goals:
             raise ValueError("a file has its goals or actions, and by= draws others: leave one out")
 
     def __repr__(self) -> str:
-        usual = {"file": None, "offset": None, "by": RANDOM, "within": None, "columns": None}
         changed = [
-            f"{name}={getattr(self, name)!r}"
-            for name, value in usual.items()
-            if getattr(self, name) != value
+            f"{part.name}={getattr(self, part.name)!r}"
+            for part in fields(self)
+            if part.repr and getattr(self, part.name) != part.default
         ]
         return f"Goals({', '.join(changed)})"
 
@@ -99,7 +102,7 @@ class Goals:
             return value
         if isinstance(value, str):
             return cls(file=value)
-        names = ("file", "offset", "by", "within", "columns")
+        names = [part.name for part in fields(cls) if part.repr]
         if isinstance(value, Mapping) and set(value) <= set(names):
             return cls(**value)
         raise ValueError(
@@ -119,28 +122,31 @@ class Goals:
         return goals
 
     def _read(self) -> Goals:
-        try:
-            loaded = np.load(Path(str(self.file)), allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                raise ValueError("it is one array without a name")
-            with loaded as file:
-                held = {name: np.asarray(file[name]) for name in file.files}
-        except (
-            OSError,
-            ValueError,
-            EOFError,
-            zipfile.BadZipFile,
-            zlib.error,
-            MemoryError,
-        ) as error:
-            why = getattr(error, "strerror", None) or error
-            raise ValueError(f"cannot read {self.file!r}: {why}. Write it by {_WRITE}") from None
+        """Return goals with what is in their file, which wins nothing over what was said."""
+        held = _held(str(self.file))
+        said: dict[str, Any] = {
+            key: held.pop(key).tolist()
+            for key in ("within", "columns", "offset")
+            if key in held and getattr(self, key) is None
+        }
+        marks = [name for name in MARKS if name in held]
         arrays = {name: held[name] for name in _ARRAYS if name in held}
-        if len(arrays) != 1:
+        if "goals" in arrays if marks else len(arrays) != 1:
             raise ValueError(
-                f"{self.file!r} needs goals [N, G] or actions [N, T, A], and has "
+                f"{self.file!r} needs goals [N, G], actions [N, T, A], or recorded states, "
+                f"observations and actions with offset=, and has "
                 f"{', '.join(map(repr, held)) or 'nothing'}. Write it by {_WRITE}"
             )
+        if marks:
+            goals = replace(self, **said)
+            if goals.offset is None:
+                raise ValueError(
+                    f"{self.file!r} has recorded episodes, and nothing says how many steps after "
+                    f'its start a goal was recorded. Write goals={{"file": {self.file!r}, '
+                    f'"offset": 25, "within": ...}}'
+                )
+            name = Path(str(self.file)).name
+            return replace(goals, recording=Recording.of(held, name=name, offset=goals.offset))
         ((name, array),) = arrays.items()
         shape = list(array.shape)
         if array.ndim != _ARRAYS[name] or not array.size or array.dtype.kind not in "iuf":
@@ -152,15 +158,9 @@ class Goals:
         if not np.isfinite(array).all():
             row = int(np.argwhere(~np.isfinite(array))[0, 0])
             raise ValueError(f"{self.file!r}: {name} must be finite, row {row} is {array[row]}")
-        fields: dict[str, Any] = {
-            key: held[key].tolist()
-            for key in ("within", "columns", "offset")
-            if key in held and getattr(self, key) is None
-        }
         if name == "actions":
-            fields.setdefault("offset", self.offset or array.shape[1])
-        array = np.asarray(array, dtype=np.float64)
-        goals = replace(self, **fields, _arrays=MappingProxyType({name: array}))
+            said.setdefault("offset", self.offset or array.shape[1])
+        goals = replace(self, **said, _arrays={name: np.asarray(array, dtype=np.float64)})
         if name == "actions" and (goals.offset or 0) > array.shape[1]:
             raise ValueError(
                 f"offset={goals.offset} is more than the {array.shape[1]} actions of each row of "
@@ -186,18 +186,44 @@ class Goals:
         if self.file is None:
             by = "random" if self.by == RANDOM else repr(self.by)
             return f"goals={steps}{by}, within={self.within:.12g}{over}"
+        name = Path(self.file).name
+        if self.recording is not None:
+            return f"goals={steps}{name} {self.recording.digest}, within={self.within:.12g}{over}"
         digest = hashlib.sha256()
         for array in self._arrays.values():
             digest.update(repr(array.shape).encode() + array.tobytes())
-        name = Path(self.file).name
         return f"goals={steps}{name} {digest.hexdigest()[:6]}, within={self.within:.12g}{over}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Send what was read: the file need not be where it is sent."""
-        names = ("file", "offset", "by", "within", "columns")
-        fields = {name: getattr(self, name) for name in names}
-        return _rebuilt, (fields, dict(self._arrays))
+
+def _held(path: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the numbers that an ``.npz`` holds, by name, but for pictures; else raise ValueError.
+
+    Pictures may be larger than what memory there is.
+    """
+    try:
+        loaded = np.load(Path(path), allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise ValueError("it is one array without a name")
+        with loaded as file:
+            return {name: np.asarray(file[name]) for name in file.files if _has_rows(file, name)}
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+        MemoryError,
+    ) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ValueError(f"cannot read {path!r}: {why}. Write it by {_WRITE}") from None
 
 
-def _rebuilt(fields: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Goals:
-    return Goals(**fields, _arrays=MappingProxyType(arrays))
+def _has_rows(file: Any, name: str) -> bool:
+    """Tell whether an array of an ``.npz`` is one of rows, by its first bytes."""
+    if name in _ARRAYS or f"{name}.npy" not in file.zip.namelist():
+        return True
+    layout = np.lib.format
+    with file.zip.open(f"{name}.npy") as member:
+        is_old = layout.read_magic(member) == (1, 0)
+        read = layout.read_array_header_1_0 if is_old else layout.read_array_header_2_0
+        return len(read(member)[0]) <= _MOST_AXES

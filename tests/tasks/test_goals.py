@@ -135,7 +135,7 @@ def test_a_wrong_value_is_told_with_what_to_write(value, message):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({}, r"needs goals \[N, G\] or actions .* has nothing"),
+        ({}, r"needs goals \[N, G\], actions .* has nothing"),
         ({"goal": np.ones((2, 2))}, "has 'goal'"),
         ({"goals": np.ones((0, 2))}, r"has goals of shape \[0, 2\].* none of them 0"),
         ({"goals": np.ones(2)}, r"has goals of shape \[2\]"),

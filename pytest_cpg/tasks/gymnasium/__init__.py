@@ -6,7 +6,7 @@ The only room that imports gymnasium, and not before a task is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = ["gym_task"]
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.gymnasium.world import World
+    from pytest_cpg.tasks.recordings import Recording
 
 # Steps beyond the budget, which are tried where a gate asks why starts were lost.
 _BEYOND = 16
@@ -107,6 +108,20 @@ class GymnasiumTask:
     def control_period(self) -> float:
         """Seconds of simulated time per step; 1 where the environment does not tell."""
         return self.world.period * self.action_repeat
+
+    def beginning_in(self, recording: Recording) -> GymnasiumTask:
+        """Return the task each of whose starts is the recorded step that its seed stands for."""
+        return replace(self, world=self.world.beginning_in(recording))
+
+    def recorded(self, states: FloatArray, rows: IntArray) -> FloatArray:
+        """Return observations [N, O] at recorded steps [N] of the episodes of starts [N, S].
+
+        What an episode has of its own, such as a goal, is the start's.
+        """
+        observed, columns = self.observe(states), self.world.recorded_columns
+        if (recording := self.world.recording) is not None:
+            observed[:, columns] = recording.arrays["observations"][rows[:, None], columns]
+        return observed
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Return the start of each seed [N], as `reset(seed=...)` gives it: states [N, S]."""

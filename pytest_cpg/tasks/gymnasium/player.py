@@ -16,20 +16,24 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import seeding
 
-from pytest_cpg.contracts import ComponentError, FloatArray
+from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
 from pytest_cpg.tasks.gymnasium.environments import made
+from pytest_cpg.tasks.gymnasium.setters import setter
 from pytest_cpg.tasks.gymnasium.spaces import (
     action_space,
     flat,
     native_action,
     observation_sizes,
 )
+from pytest_cpg.tasks.recordings import Recording
 
 # The numbers of a row after what is observed.
 OUTCOME = ("reward", "largest reward", "success", "terminated")
 # Keys of info that environments tell their success by.
 _SUCCESS = ("is_success", "success")
 _LOWEST = np.finfo(np.float64).min
+# Starts from which a step tells what a recorded state leaves to the episode.
+_TRIED = 4
 # What stands for success where nothing tells it.
 UNTOLD = -1.0
 
@@ -41,17 +45,22 @@ class Player:
     """An environment of this process, and how it is reset and read.
 
     ``options`` are those of its resets, or a function of the seed that returns them; ``success``
-    is ``"terminated"``, a key of info, or None for the first of the usual keys that is there.
+    is ``"terminated"``, a key of info, or None for the first of the usual keys that is there. With
+    a ``recording`` an episode begins at a step of it.
     """
 
     def __init__(
-        self, make: Make, options: ResetOptions = None, success: str | None = None
+        self,
+        make: Make,
+        options: ResetOptions = None,
+        success: str | None = None,
+        recording: Recording | None = None,
     ) -> None:
         # What it draws while it is made is the same in every process.
         with generators(0):
             self.environment = made(make)
         self.title = str(make) if isinstance(make, str) else str(self.environment)
-        self._options, self._success = options, success
+        self._options, self._success, self._recording = options, success, recording
         self.spaces = (self.environment.observation_space, self.environment.action_space)
         self.sizes = observation_sizes(self.spaces[0], self.title, make)
         self.actions = action_space(self.spaces[1], self.title)
@@ -60,6 +69,11 @@ class Player:
             self._goal_size = len(self._goal(self._first_reset()))
         if self._goal_size:
             self.sizes["goal"] = self._goal_size
+        # The numbers of an observation that are those of a recorded step.
+        self.recorded_columns: IntArray = np.zeros(0, dtype=np.int64)
+        if recording is not None:
+            with generators(0):
+                self.recorded_columns = self._found_columns(recording)
 
     def reset(self, seed: int) -> FloatArray:
         """Reset to a seed's start; return its row [R]. Spaces are seeded like the environment."""
@@ -70,7 +84,71 @@ class Player:
                 f"{self.title} has a goal of {len(goal)} numbers in this episode, and of "
                 f"{self._goal_size} in its first. Let reset return info['goal'] of one shape."
             )
-        return np.concatenate([self._flat(observation), goal, np.zeros(len(OUTCOME))])
+        row = np.concatenate([self._flat(observation), goal, np.zeros(len(OUTCOME))])
+        if self._recording is not None:
+            step = int(self._recording.rows(np.array([seed]))[0])
+            self._put(self._recording, step)
+            columns = self.recorded_columns
+            row[columns] = self._recording.arrays["observations"][step, columns]
+        return row
+
+    def _found_columns(self, recording: Recording) -> IntArray:
+        """Return which numbers of an observation are those of a recorded step.
+
+        What changes in no episode and is other after a step here is of the episode and not of its
+        state, as a goal that the seed decides.
+        """
+        is_of_episode = np.zeros(0, dtype=bool)
+        for seed in range(_TRIED):
+            self.reset(seed)
+            step = int(recording.rows(np.array([seed]))[0])
+            observed = recording.arrays["observations"][step]
+            if not seed:
+                is_of_episode = np.zeros(len(observed), dtype=bool)
+            if "actions" not in recording.arrays or not (fixed := recording.fixed).any():
+                break
+            action = np.asarray(recording.arrays["actions"][step], dtype=np.float64)
+            if (
+                action.shape != (self.actions.size,)
+                or not self.actions.contains(action[None]).all()
+            ):
+                # Told where the task's steps are compared with the recorded ones.
+                break
+            seen = self._flat(self.environment.step(native_action(action, self.spaces[1]))[0])
+            seen = np.append(seen, np.full(self._goal_size, np.nan))[: len(observed)]
+            is_of_episode |= fixed & ~np.isclose(seen, observed, rtol=1e-4, atol=1e-4)
+        return np.flatnonzero(~is_of_episode)
+
+    def _put(self, recording: Recording, step: int) -> None:
+        """Put the environment where it was at a recorded step.
+
+        Raises ComponentError where the recording does not hold what it takes.
+        """
+        sizes = [sum(self.sizes.values()), sum(self.sizes.values()) - self._goal_size]
+        observed = recording.arrays.get("observations")
+        if observed is None or observed.shape[1] not in sizes:
+            raise ComponentError(
+                f"goals: {self.title} observes {sizes[1]} numbers, and {recording.name!r} has "
+                f"{recording.names}. Record observations [N, T, {sizes[1]}] beside what its state "
+                f"is set by."
+            )
+        values = {name: array[step] for name, array in recording.arrays.items()}
+        put, names = setter(self.environment, values)
+        if put is None:
+            raise ComponentError(
+                f"goals: {self.title} cannot be put into a state of {recording.name!r}, which has "
+                f"{recording.names}: {names}. Record that under these names; or give goals alone, "
+                f'and starts are the environment\'s own: np.savez("goals.npz", goals=...).'
+            )
+        try:
+            put()
+        # Whatever its code says of numbers that are not those of its state.
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}".rstrip(".: ")
+            raise ComponentError(
+                f"goals: {self.title} was given {names} of step {step} of {recording.name!r}, "
+                f"which has {recording.names}, and raises {what}. Record them of this environment."
+            ) from error
 
     def _first_reset(self) -> Mapping[str, Any]:
         """Return the info of the first reset, or raise ComponentError with what its code raises."""

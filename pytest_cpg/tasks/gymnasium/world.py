@@ -32,6 +32,7 @@ from pytest_cpg.tasks.gymnasium.restorers import (
     StateRestorer,
 )
 from pytest_cpg.tasks.gymnasium.scores import SCORES, Score
+from pytest_cpg.tasks.recordings import Recording
 
 # Seed, and how many steps there were.
 _HEAD = 2
@@ -43,9 +44,13 @@ class World:
     """One environment of this process, and what restores it."""
 
     def __init__(
-        self, make: Make, options: ResetOptions = None, success: str | None = None
+        self,
+        make: Make,
+        options: ResetOptions = None,
+        success: str | None = None,
+        recording: Recording | None = None,
     ) -> None:
-        self._made_by = (make, options, success)
+        self._made_by = (make, options, success, recording)
         self._lock = threading.Lock()
         # An id may come to mean another environment while this one is in use.
         self.spec = spec_of(make) if isinstance(make, str) else None
@@ -68,6 +73,7 @@ class World:
         self.period = period_of(environment)
         self._restorer = self._checked()
         self.restored_by = self._restorer.name
+        self.recording, self.recorded_columns = recording, self._player.recorded_columns
         # What puts the environment back, by the state's key; the last ones used are at the end.
         self._kept: dict[bytes, Any] = {}
         self._process = os.getpid()
@@ -79,6 +85,10 @@ class World:
     def score_by(self, word: str) -> Score:
         """Return the score of a word, one of `SCORES`, for what the environment observes."""
         return SCORES[word](self._player.environment, self.observation_keys, self.title)
+
+    def beginning_in(self, recording: Recording) -> World:
+        """Return the world whose episodes begin in recorded states."""
+        return world_of(*self._made_by[:-1], recording)
 
     def begin(self, seed: int, steps: int) -> FloatArray:
         """Return the state [S] at the start of a seed's episode, with room for so many steps."""
@@ -264,13 +274,18 @@ def _ways(environment: Any) -> list[type[Restorer]]:
     return ways
 
 
-def world_of(make: Make, options: ResetOptions = None, success: str | None = None) -> World:
+def world_of(
+    make: Make,
+    options: ResetOptions = None,
+    success: str | None = None,
+    recording: Recording | None = None,
+) -> World:
     """Return the one environment in this process of what an id means now, or a function's own."""
     if not isinstance(make, str) or callable(options):
-        return World(make, options, success)
-    key = repr((spec_of(make), options, success))
+        return World(make, options, success, recording)
+    key = repr((spec_of(make), options, success, recording))
     if key not in _WORLDS:
-        _WORLDS[key] = World(make, options, success)
+        _WORLDS[key] = World(make, options, success, recording)
     return _WORLDS[key]
 
 

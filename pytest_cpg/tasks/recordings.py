@@ -1,0 +1,181 @@
+"""Recordings: episodes that somebody recorded, in whose states the episodes of a gate begin."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.contracts.task import MeasuredColumns
+
+# Arrays that tell a recording from a list of goals or of actions; its steps are those of the first.
+MARKS = ("observations", "states", "state", "qpos")
+# What is true at the last step of an episode, by the names of D4RL, OGBench, Minari and others.
+_ENDS = ("terminals", "timeouts", "terminations", "truncations")
+_WRITE = 'np.savez("data.npz", observations=..., states=..., actions=...)'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recording:
+    """Recorded episodes of a file, one behind the other.
+
+    Shapes: ``M`` steps of all episodes, ``K`` numbers of one.
+    """
+
+    #: Of the file.
+    name: str
+    #: [M, K] by name; actions that nobody wrote down are NaN.
+    arrays: Mapping[str, npt.NDArray[Any]]
+    #: [M]: The last step of each step's episode.
+    ends: IntArray
+    #: Steps after which the goal was recorded, and the steps that so many others follow.
+    offset: int
+    starts: IntArray
+    #: What tells it from others.
+    digest: str
+
+    @classmethod
+    def of(cls, held: Mapping[str, npt.NDArray[Any]], *, name: str, offset: int) -> Recording:
+        """Return what a file held; raise ValueError for what makes up no episodes."""
+        first = next(mark for mark in MARKS if mark in held)
+        if not held[first].size or not held[first].ndim:
+            raise ValueError(f"{name!r} has no {first}: they are of shape {[*held[first].shape]}")
+        axes = 1 if held[first].ndim < 3 else 2
+        lead = held[first].shape[:axes]
+        arrays = {key: _flat(key, array, lead, name) for key, array in held.items()}
+        kept = {key: array for key, array in arrays.items() if array is not None}
+        ends = _ends(kept, lead, name)
+        lengths = ends - np.arange(len(ends))
+        if not (lengths >= offset).any():
+            raise ValueError(
+                f"{name!r} has no step that {offset} others of its episode follow: the longest of "
+                f"its episodes has {lengths.max() + 1} steps. Write offset={lengths.max()}, or less"
+            )
+        digest = hashlib.sha256()
+        for key, array in sorted(kept.items()):
+            digest.update(f"{key}{array.shape}".encode() + np.ascontiguousarray(array).data)
+        return cls(
+            name=name,
+            arrays=kept,
+            ends=ends,
+            offset=offset,
+            starts=np.flatnonzero(lengths >= offset),
+            digest=digest.hexdigest()[:6],
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.name} {self.digest} after {self.offset} steps"
+
+    def rows(self, seeds: IntArray) -> IntArray:
+        """Return at which recorded step the start of each seed [N] is: [N]."""
+        drawn = [Stream.GOAL.of(int(seed)).integers(len(self.starts)) for seed in seeds]
+        return self.starts[np.array(drawn, dtype=np.int64)]
+
+    @property
+    def states(self) -> FloatArray | None:
+        """Recorded states [M, K], of positions and velocities where these are what there is."""
+        for name in ("states", "state"):
+            if name in self.arrays:
+                return self.arrays[name]
+        if {"qpos", "qvel"} <= self.arrays.keys():
+            return np.concatenate([self.arrays["qpos"], self.arrays["qvel"]], axis=1)
+        return None
+
+    @property
+    def fixed(self) -> BoolArray:
+        """Which numbers of an observation [O] change in no episode, such as a goal."""
+        observed = self.arrays["observations"]
+        is_one = self.ends[1:] == self.ends[:-1]
+        return np.asarray((observed[1:][is_one] == observed[:-1][is_one]).all(axis=0))
+
+    @property
+    def names(self) -> str:
+        """What was recorded, for a message."""
+        return ", ".join(f"{name} [{array.shape[1]}]" for name, array in self.arrays.items())
+
+
+class RecordedStarts(Protocol):
+    """A task whose simulator knows by itself how to get into a recorded state."""
+
+    def beginning_in(self, recording: Recording) -> Task:
+        """Return the task each of whose starts is the recorded step that its seed stands for."""
+        ...
+
+    def recorded(self, states: FloatArray, rows: IntArray) -> FloatArray:
+        """Return observations [N, O] at recorded steps [N] of the episodes of starts [N, S]."""
+        ...
+
+
+def placed(task: Task, states: FloatArray, recording: Recording, rows: IntArray) -> FloatArray:
+    """Return states [N, S] of a task, put where it was at recorded steps [N].
+
+    What is recorded are its states, or the numbers of them that are measured. Raises ComponentError
+    for anything else.
+    """
+    recorded = recording.states
+    if recorded is not None:
+        numbers = np.asarray(recorded[rows], dtype=np.float64)
+        if numbers.shape[1] == states.shape[1]:
+            return numbers
+        measured = task.measured if has(task, MeasuredColumns) else ()
+        if numbers.shape[1] == len(measured):
+            states = states.copy()
+            states[:, measured] = numbers
+            return states
+    sizes = f"states of {states.shape[1]} numbers, as reset returns them"
+    if has(task, MeasuredColumns):
+        sizes += f", or qpos and qvel of {len(task.measured)}"
+    raise ComponentError(
+        f"goals: episodes of {task.name} cannot begin at what is in {recording.name!r}, which has "
+        f"{recording.names}. Record {sizes}; or give goals alone, and the task its own starts: "
+        f'np.savez("goals.npz", goals=..., within=...).'
+    )
+
+
+def _flat(
+    key: str, array: npt.NDArray[Any], lead: tuple[int, ...], name: str
+) -> npt.NDArray[Any] | None:
+    """Return an array of all steps as rows [M, K], or None for what is of something else."""
+    shape, is_needed = array.shape, key in (*MARKS, "qvel", "actions")
+    if array.dtype.kind not in "biuf":
+        if not is_needed:
+            return None
+        raise ValueError(f"{name!r}: {key} must be numbers, got type {array.dtype}")
+    is_short = len(lead) == 2 and shape[:2] == (lead[0], lead[1] - 1)
+    if is_short and key == "actions":
+        # Nobody acts on the last observation.
+        array = np.pad(array, ((0, 0), (0, 1), (0, 0)), constant_values=np.nan)
+    elif shape[: len(lead)] != lead:
+        if not is_needed:
+            return None
+        raise ValueError(
+            f"{name!r} has {key} of shape {[*shape]}, and others of {[*lead]} steps. Write all of "
+            f"[N, T, ...], N episodes of T steps, or [M, ...] with terminals [M]: {_WRITE}"
+        )
+    flat = array.reshape(int(np.prod(lead)), -1)
+    if is_needed and key != "actions" and not np.isfinite(flat).all():
+        row = int(np.argwhere(~np.isfinite(flat))[0, 0])
+        raise ValueError(f"{name!r}: {key} must be finite, step {row} is {flat[row]}")
+    return flat
+
+
+def _ends(arrays: Mapping[str, npt.NDArray[Any]], lead: tuple[int, ...], name: str) -> IntArray:
+    """Return the last step of each step's episode [M]."""
+    count = int(np.prod(lead))
+    if len(lead) == 2:
+        return np.repeat(np.arange(lead[1] - 1, count, lead[1]), lead[1])
+    marks = [arrays[key][:, 0] != 0 for key in _ENDS if key in arrays]
+    if not marks:
+        raise ValueError(
+            f"{name!r} does not say where its episodes end. Write terminals [M] beside them, true "
+            f"at the last step of each, or arrays [N, T, ...] of N episodes"
+        )
+    last = np.append(np.flatnonzero(np.logical_or.reduce(marks)), count - 1)
+    return last[np.searchsorted(last, np.arange(count))]
