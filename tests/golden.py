@@ -52,6 +52,8 @@ SESSIONS = {
         found(GOOD, f"{FILE}[two-room]", drift=since(LOST, GOOD)),
         exit_code=1,
         findings=[("Of 4 gates one may fail by chance.", False)],
+        branch="longer-training",
+        ci_run="https://hub.example/o/r/actions/runs/11",
     ),
     "inconclusive": session(found(OPEN, FILE, drift=since(BEFORE, OPEN))),
     "blind": session(

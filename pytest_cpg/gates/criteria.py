@@ -360,4 +360,5 @@ class CriteriaKind(Generic[R]):
         accepted: Any,  # noqa: ARG002
     ) -> tuple[dict[str, str], tuple[str, ...]]:
         """Return the cells of a forecast beside its time, and what a reader has to know of them."""
-        return self.said(spec, but=("task", "seed", "confidence")), ()
+        unset = [name for name, value in spec.values.items() if value is None]
+        return self.said(spec, but=("task", "seed", "confidence", *unset)), ()

@@ -84,10 +84,11 @@ def _git(git: str, root: Path, *arguments: str, patience: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What a session was run with, and nothing that tells who ran it, when or where.
+    """What a session was run with, and nothing that tells who ran it, when or on which machine.
 
     The revision is a commit of 12 hexadecimal digits, ``dirty`` where tracked files differ from it,
-    and both are None outside git. Logical processors are those that this process may use.
+    and both are None outside git. Logical processors are those that this process may use. The
+    branch and the address of the run in CI are empty where they are not known.
     """
 
     revision: str | None
@@ -98,6 +99,8 @@ class Provenance:
     processors: int
     packages: Mapping[str, str]
     kernels: Mapping[str, str] = field(default_factory=dict)
+    branch: str = ""
+    ci_run: str = ""
 
 
 # Of a session that writes no report.
@@ -123,4 +126,29 @@ def collect(root: Path) -> Provenance:
         processors=processors(),
         kernels=dict(sorted(kernels().items())),
         packages=dict(sorted(packages.items())),
+        branch=_branch(root),
+        ci_run=ci_run(),
     )
+
+
+def ci_run() -> str:
+    """Return the address of this run at GitHub or GitLab; empty elsewhere."""
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
+    server, repository, run = (os.environ.get(name, "") for name in names)
+    if server and run:
+        return f"{server}/{repository}/actions/runs/{run}"
+    return os.environ.get("CI_JOB_URL", "")
+
+
+def _branch(root: Path) -> str:
+    # CI checks out a commit, and says which branch that is of.
+    names = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")
+    if told := next(filter(None, map(os.environ.get, names)), ""):
+        return told
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    try:
+        return _git(git, root, "symbolic-ref", "--short", "HEAD", patience=20.0).strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

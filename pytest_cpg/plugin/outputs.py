@@ -37,7 +37,9 @@ class SessionOutputs:
         """Write everything, and say where it is, or why it is not."""
         from pytest_cpg.render.github import annotations, step_summary
 
-        page = _page_in_github() if self._is_in_github else ""
+        # Where GitHub lists what this run has uploaded.
+        run = session.provenance.ci_run if self._is_in_github else ""
+        page = f"{run}#artifacts" if run else ""
         findings = write_reports(
             session,
             {name: self._path(name) for name in FORMATS},
@@ -120,10 +122,3 @@ def path_of(config: pytest.Config, settings: Settings, name: str) -> Path | None
     value = settings.of_session(name)
     folder = config.invocation_params.dir if name in settings.typed else config.rootpath
     return folder / value if value else None
-
-
-def _page_in_github() -> str:
-    """Return where GitHub lists what this run has uploaded; empty where that is not known."""
-    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
-    server, repository, run = (os.environ.get(name, "") for name in names)
-    return f"{server}/{repository}/actions/runs/{run}#artifacts" if server and run else ""

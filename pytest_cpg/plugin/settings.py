@@ -20,6 +20,7 @@ from pytest_cpg.gates import PREFIX, left_out
 from pytest_cpg.gates.arguments import COMMON
 from pytest_cpg.gates.options import Given, Option
 from pytest_cpg.plugin.options import INI_SWITCHES, OPTIONS, SWITCHES, flag
+from pytest_cpg.render.formats import FORMATS
 
 # What decides a gate, and is asked of all of them alike.
 _OF_ALL_GATES = {"correction", "family_size", "baseline", "trust"}
@@ -122,7 +123,7 @@ def check_names(
         if word == SHARERS or (rest in taken and not is_typed):
             continue
         instead = left_out.OPTIONS.get(rest.lower().replace("-", "_"))
-        close = nearest(rest, [*taken, *typed])
+        close = nearest(rest, [*taken, *typed]) or _form_of_report(rest)
         if instead:
             faults.append(f"{what} was left out. {instead}")
         elif close in typed:
@@ -132,6 +133,12 @@ def check_names(
             faults.append(f"{what} names no option. {cure}")
     if faults:
         raise pytest.UsageError(*faults)
+
+
+def _form_of_report(word: str) -> str | None:
+    """Return the only form of report whose help has a word: "md" writes what is "Markdown"."""
+    forms = [name for name, form in FORMATS.items() if word.casefold() in form.help.casefold()]
+    return forms[0] if len(forms) == 1 else None
 
 
 def _parsed(option: Option, value: Any, place: str) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
@@ -21,14 +20,13 @@ from pytest_cpg.gates.notation import duration, percentage, visible
 from pytest_cpg.render import axis, figures, page
 from pytest_cpg.render.figures import Plot, course_plot
 from pytest_cpg.render.page import Followed, Page, Tone, commands_of, reasons_of, tone_of
-from pytest_cpg.render.words import effect_text, judged, regression, verdict_of
+from pytest_cpg.render.words import effect_text, judged, regression, verdict_of, with_arrows
 from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Row, Session, gist
 
 with needs_extra("html", "jinja2", "markupsafe", what="the HTML page needs jinja2"):
     import jinja2
     from markupsafe import Markup
 
-_CHANGE = re.compile(r"(\d) -> (?=\d)")
 # Nobody reads more of a list, and each line costs the page some bytes.
 _MOST_LINES = 40
 _MOST_NAMED = 5
@@ -68,11 +66,7 @@ def _template() -> jinja2.Template:
 
 def _with_arrows(value: Any) -> Any:
     """Write "50 -> 11" with an arrow, at which no line breaks; what is markup stays."""
-    return (
-        _CHANGE.sub("\\1\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}", value)
-        if type(value) is str
-        else value
-    )
+    return with_arrows(value) if type(value) is str else value
 
 
 def _source(name: str) -> str:

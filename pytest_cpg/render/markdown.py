@@ -22,6 +22,7 @@ from pytest_cpg.render.words import (
     regression,
     sentence,
     verdict_of,
+    with_arrows,
 )
 from pytest_cpg.report.ledger import Judgement
 from pytest_cpg.report.session import FAILING, WORDS, Gate, Row, Session
@@ -284,7 +285,7 @@ def prose(text: str) -> str:
     >>> prose("*a* test_b [c]")
     '\\*a\\* test_b \\[c\\]'
     """
-    shown = _TRIGGER.sub(_ZERO_WIDTH_SPACE, one_line(text, _MOST_IN_TEXT))
+    shown = _TRIGGER.sub(_ZERO_WIDTH_SPACE, with_arrows(one_line(text, _MOST_IN_TEXT)))
     # Mathematics is looked for before Markdown is read.
     escaped = _SPECIAL.sub(r"\\\g<0>", shown).replace("$", "&#36;")
     return _BEGIN.sub(_unbegun, escaped)

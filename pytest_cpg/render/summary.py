@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from pytest_cpg.gates.card import NOW, SMOKE_TEST
+from pytest_cpg.gates.kind import named
 from pytest_cpg.gates.notation import duration, fitted_names, one_line
 from pytest_cpg.render.line import Line, command_lines, wrapped
 from pytest_cpg.render.table import (
@@ -25,11 +26,13 @@ from pytest_cpg.render.table import (
     surely_failed_drop,
 )
 from pytest_cpg.render.words import RERUN, program_in
-from pytest_cpg.report.session import FAILING, Session
+from pytest_cpg.report.session import FAILING, IDLE, Session
 
 # From so many rows on, those that passed are counted: where all did, and where some did not.
 _MANY_GREEN, _MANY = 6, 60
 _LONGEST_NAME = 400
+# So many gates that a session never came to share a line.
+_MANY_IDLE = 3
 _DRIFTS = ("regressed", "improved", "unresolved", "unchanged", "incomparable", "new")
 
 
@@ -120,6 +123,7 @@ def _brief(rows: Sequence[Listed], width: int) -> list[Line]:
         if not row.has_passed and row.row.state != "skipped"
     ]
     layout = Layout(shown, width, shares=False)
+    shown, idle = _without_idle(shown, 0)
     lines: list[Line] = []
     for _, members in groupby(shown, key=lambda row: tuple(row.cells)):
         group = list(members)
@@ -127,7 +131,27 @@ def _brief(rows: Sequence[Listed], width: int) -> list[Line]:
         if group[0].cells and NOW not in group[0].cells:
             lines.append(Line.of(layout.heading(group[0])))
         lines += [line for row in group for line in layout.lines(row)]
-    return lines
+    return lines + [Line.of(line, red=True) for line in _idle_lines(idle, layout, width)]
+
+
+def _without_idle(rows: Sequence[Listed], verbosity: int) -> tuple[list[Listed], list[Listed]]:
+    """Return the rows that stand alone, and the many gates that a session never came to."""
+    idle = [row for row in rows if row.row.outcome == "missing" and row.text == IDLE]
+    if verbosity > 0 or len(idle) < _MANY_IDLE:
+        return [*rows], []
+    return [row for row in rows if row not in idle], idle
+
+
+def _idle_lines(idle: Sequence[Listed], layout: Layout, width: int) -> list[str]:
+    """Name the first gates that a session never came to, and count the others."""
+    if not idle:
+        return []
+    names = named([layout.names.of[row.row.name] for row in idle])
+    text = f"! {len(idle)} gates {IDLE}: {names}"
+    lines = textwrap.wrap(
+        text, width - 1, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+    )
+    return [f" {line}" for line in lines]
 
 
 def _table(rows: Sequence[Listed], width: int, verbosity: int) -> list[Line]:
@@ -156,6 +180,7 @@ def _table(rows: Sequence[Listed], width: int, verbosity: int) -> list[Line]:
             lines.append(Line.of(layout.heading(of_group[0])))
         lines.append(group.line(len(of_group), width))
         is_folded = verbosity < 1 and len(rows) >= _MANY
+        of_group, idle = _without_idle(of_group, verbosity)
         shown = [row for row in of_group if not (is_folded and row.has_passed) or own[row.row.name]]
         for row in shown:
             # Another kind of gate has other numbers.
@@ -166,6 +191,7 @@ def _table(rows: Sequence[Listed], width: int, verbosity: int) -> list[Line]:
             lines += [line for note in own[row.row.name] for line in _wrapped(note, "     ", width)]
         if more := len(of_group) - len(shown):
             lines.append(Line.of(f" . {more} more passed (pytest -v)", light=True))
+        lines += [Line.of(line, red=True) for line in _idle_lines(idle, layout, width)]
     return [*lines, *below]
 
 

@@ -200,9 +200,13 @@ class Layout:
         worded = {row.group.colour: True, "bold": True} if row.word else {}
         if row.word == Label.IMPROVED:
             worded = {"green": True, "bold": True}
-        text = for_log(rest if row.word else rest.rstrip())
-        yield Line(((lead, marked), (text, {}), (for_log(row.word), worded)))
-        yield from (Line.of(f"{' ' * (self.names.width + 4)}{text}") for text in more)
+        word = for_log(row.word)
+        indent, is_wide = " " * (self.names.width + 4), len(last) + len(word) > self._width
+        text = for_log(rest if word and not is_wide else rest.rstrip())
+        yield Line(((lead, marked), (text, {}), *[(word, worded)] * (not is_wide)))
+        if is_wide:
+            yield Line(((f"{indent}{self._lead}", {}), (word, worded)))
+        yield from (Line.of(f"{indent}{text}") for text in more)
 
     def _text(self, row: Listed) -> list[str]:
         """Return what is said in place of numbers, in at most three lines."""

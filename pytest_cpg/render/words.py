@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
@@ -22,6 +23,7 @@ _REGRESSED = "The model does worse than the accepted one."
 _INCOMPARABLE = (
     "The accepted result was measured under another design, so nothing can be said about drift."
 )
+_CHANGE = re.compile(r"(\d) -> (?=\d)")
 _UPDATE = "on main: {program} --cpg-update-baseline"
 
 
@@ -52,6 +54,11 @@ def regression(drift: Drift | None) -> str:
     if drift is None or drift.label is not Label.REGRESSED:
         return ""
     return f"{drift.text.partition('; ')[0]} since {drift.since}"
+
+
+def with_arrows(text: str) -> str:
+    """Write "50 -> 11" with an arrow, at which no line breaks."""
+    return _CHANGE.sub("\\1\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}", text)
 
 
 def label_of(judgement: Judgement) -> str:

@@ -26,6 +26,8 @@ WORDS: Mapping[str, str] = {
     "measured": "measured",
     "passed": "passed",
 }
+# What is said of a gate that a session never came to.
+IDLE = "did not report"
 # For these the session fails.
 FAILING = ("failed", "error", "missing")
 _QUIET = ("passed", "measured", "skipped")
@@ -229,7 +231,7 @@ class Session:
         for place, gate in enumerate(ledger.gates, 1):
             entry, seconds = ledger.entries.get(gate), _tenths(ledger.seconds.get(gate))
             outcome = "missing" if entry is None else entry.outcome
-            doing = ledger.running.get(gate, "did not report")
+            doing = ledger.running.get(gate, IDLE)
             entry = entry or Entry(outcome="error", detail=doing)
             gates.append(Gate.of(gate, place, outcome, entry, seconds))
         return cls(

@@ -132,6 +132,36 @@ def test_this_process_is_described(repository):
     assert found.packages["pytest"] == pytest.__version__
 
 
+@needs_git
+def test_the_branch_is_the_one_that_is_checked_out_or_that_ci_names(repository, monkeypatch):
+    for name in ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert collect(repository).branch == ""
+    commit_of(repository, "model.py")
+    git(repository, "checkout", "--quiet", "-b", "longer-training")
+    assert collect(repository).branch == "longer-training"
+    git(repository, "checkout", "--quiet", "--detach")
+    assert collect(repository).branch == ""
+    # A pull request is checked out as a commit.
+    monkeypatch.setenv("GITHUB_HEAD_REF", "")
+    monkeypatch.setenv("GITHUB_REF_NAME", "main")
+    assert collect(repository).branch == "main"
+    monkeypatch.setenv("GITHUB_HEAD_REF", "wider")
+    assert collect(repository).branch == "wider"
+
+
+def test_the_run_in_ci_has_an_address(repository, monkeypatch):
+    for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID", "CI_JOB_URL"):
+        monkeypatch.delenv(name, raising=False)
+    assert collect(repository).ci_run == ""
+    monkeypatch.setenv("CI_JOB_URL", "https://git.example/o/r/-/jobs/5")
+    assert collect(repository).ci_run == "https://git.example/o/r/-/jobs/5"
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://hub.example")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
+    monkeypatch.setenv("GITHUB_RUN_ID", "11")
+    assert collect(repository).ci_run == "https://hub.example/o/r/actions/runs/11"
+
+
 def test_nobody_is_told_who_ran_it_where(repository, monkeypatch):
     monkeypatch.setattr(platform, "node", lambda: "a-host-name")
     text = json.dumps(encode(collect(repository)))

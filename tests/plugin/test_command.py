@@ -201,6 +201,7 @@ def test_history_is_the_trend_of_each_gate(reports, remember, said, monkeypatch)
     code, text = said("history", "--gate", "test_gates.py::tset_gate")
     assert code == 2
     assert "Did you mean 'test_gates.py::test_gate'?" in text
+    assert "Did you mean 'test_gate'?" in said("history", "-g", "tset_gate")[1]
 
 
 def test_two_reports_beside_each_other_are_a_page(reports, said):
@@ -258,9 +259,9 @@ def test_history_begins_with_the_worst_and_has_what_was_accepted(reports, rememb
     kept = [{name: {**values, "commit": "a"} for name, values in row.items()} for row in gates]
     baseline.write_text(json.dumps([head, *kept]), "utf-8")
     rows = [re.split("  +", line.strip()) for line in said("history")[1].splitlines()[-3:]]
-    assert [row[-1].rpartition("test_")[2] for row in rows] == ["z", "gate", "a"]
-    assert [row[-2] for row in rows] == ["ERROR", "MODEL BOTTLENECK", "MODEL AS GOOD AS ORACLE"]
-    assert rows[1][-3] == "20/20 -> 0/20"
+    assert [row[-1].rpartition("test_")[2] for row in rows] == ["gate", "z", "a"]
+    assert [row[-2] for row in rows] == ["MODEL BOTTLENECK", "ERROR", "MODEL AS GOOD AS ORACLE"]
+    assert rows[0][-3] == "20/20 -> 0/20"
     code, text = said("history", "--json", "-g", "GATE")
     assert code == 0
     (row,) = [row for row in json.loads(text) if row["gate"] == gate]

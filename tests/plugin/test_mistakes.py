@@ -198,6 +198,10 @@ def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repositor
     assert "ERROR: --cpg-episods names no option. Did you mean '--cpg-" in said
     assert "ERROR: --cpg-planm names no option. Did you mean '--cpg-plan" in said
     assert "ERROR: --cpg-task names no option. pytest --help lists them." in said
+    # Near no name, and in the help of one.
+    said = refused("--cpg-markdown=comment.md", "--cpg-page")
+    assert "ERROR: --cpg-markdown names no option. Did you mean '--cpg-md'?" in said
+    assert "ERROR: --cpg-page names no option. Did you mean '--cpg-html'?" in said
     assert "got 'sequentail'. Did you mean 'sequential'?" in refused("--cpg-stop=sequentail")
     # Whoever brings an option of that name may have it.
     option = "def pytest_addoption(parser):\n    parser.addoption('--cpg-checkpoint')"

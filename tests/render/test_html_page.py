@@ -179,6 +179,15 @@ def test_a_page_says_when_and_of_which_commit_where_that_is_known():
     assert "pytest-cpgcommit 3f2c1e91 gate" in known.text
 
 
+def test_a_page_names_branch_and_run_and_links_nothing_but_an_address():
+    here = html_page([session(gate(GATE, OPEN), branch="<b>", ci_run="https://hub.example/r/11")])
+    assert "branch <b>&lt;b&gt;</b>" in here
+    assert '<a href="https://hub.example/r/11">CI run 11</a>' in here
+    forged = html_page([session(gate(GATE, OPEN), ci_run="javascript:alert(1)/11")])
+    assert "<span>CI run 11</span>" in forged
+    assert "javascript:" not in forged
+
+
 def test_nothing_that_users_name_becomes_markup():
     plain = html_page([full_session("0" * 40), full_session()])
     hostile = json.dumps([full_session("0" * 40), full_session()])

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 from pytest_cpg.contracts import CpgError
@@ -185,7 +186,9 @@ def history(arguments: argparse.Namespace) -> tuple[list[str], int]:
     part = arguments.gate.lower()
     gates = [name for name in names if part in name.lower()]
     if part and not gates:
-        raise CpgError(f"no gate named {arguments.gate!r}. {did_you_mean(arguments.gate, names)}")
+        shown = fitted_names(tuple(names), sys.maxsize, shares=False).of.values()
+        meant = did_you_mean(arguments.gate, names if "::" in part else shown)
+        raise CpgError(f"no gate named {arguments.gate!r}. {meant}")
     if arguments.json:
         rows = [{"gate": name, "sessions": encode([*history.attempts(name)])} for name in gates]
         # Whoever reads it takes no line for a fault.
@@ -211,18 +214,19 @@ def _all_gates(
     count = len(history.sessions)
     counted = f"{count} session{'s'[: count != 1]}, {len(names)} gate{'s'[: len(names) != 1]}"
     yield f"cpg: {counted} in {read_from}"
-    last = {name: history.attempts(name)[-1].found for name in names}
-    rows = []
-    for name in sorted(names, key=lambda name: -_severity(last[name])):
+    judged = []
+    for name in names:
         # Up to the last session that made this comparison.
         end = max(at for at, past in enumerate(history.sessions) if name in past.comparisons)
         past = History(history.sessions[: end + 1])
-        heights = sparkline(past.heights(name))
-        trend, text = _first_trend(last[name])
-        points = [point for point in history.points(name) if point.commit == accepted.get(name)]
-        was = _first_trend(points[-1].found)[1] if points else ""
+        last = history.attempts(name)[-1].found
+        then = [point.found for point in past.points(name) if point.commit == accepted.get(name)]
+        trend, text = _first_trend(last)
+        was = _first_trend(then[-1])[1] if then else ""
         text = f"{was} -> {text}" if was and text else text
-        rows.append((heights, trend, text, last[name].label, name))
+        row = (sparkline(past.heights(name)), trend, text, last.label, name)
+        judged.append((_badness(last, then), row))
+    rows = [row for _, row in sorted(judged, key=itemgetter(0))]
     lines = listed(
         [(heights, f"{trend} {text}".strip(), *more) for heights, trend, text, *more in rows]
     )
@@ -235,9 +239,14 @@ def _first_trend(found: Found) -> tuple[str, str]:
     return next(((trend.name, trend.text) for trend in found.trends), ("", ""))
 
 
-def _severity(found: Found) -> int:
-    severity = Severity.__members__.get(found.severity.upper())
-    return Severity.BROKEN if severity is None else severity
+def _badness(last: Found, accepted: Sequence[Found]) -> tuple[float, ...]:
+    """Return what puts the worst first, as a session's reports do: an error is behind a verdict."""
+    severity = Severity.__members__.get(last.severity.upper(), Severity.BROKEN)
+    is_bad = severity >= Severity.BLIND
+    moved = 0.0
+    if accepted and accepted[-1].trends and last.trends:
+        moved = abs(accepted[-1].trends[0].bound.estimate - last.trends[0].bound.estimate)
+    return (not is_bad, last.is_nothing, -moved * is_bad, -severity)
 
 
 def _narrow(rows: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
