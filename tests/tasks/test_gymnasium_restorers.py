@@ -372,3 +372,19 @@ def test_one_that_the_system_seeds_as_it_is_made_is_refused():
     make = lambda: Numbered(np.random.default_rng().uniform)  # noqa: E731
     with pytest.raises(ComponentError, match=r"made again it differs at step 0: observation\[0\]"):
         gym_task(make, threshold=9.0)
+
+
+def test_plans_imagined_together_are_those_imagined_alone_whatever_they_draw():
+    task = gym_task(Restless, threshold=0.0)
+    # A step draws one of a pair of normals, and leaves the other to the next.
+    for states in (task.reset(np.arange(1)), task.step(task.reset(np.arange(1)), np.ones((1, 1)))):
+        rows = np.repeat(states, 5, axis=0)
+        plans = task.actions.sample([np.random.default_rng(1)], (5, 4))[0]
+        before = random.getstate(), GLOBAL.get_state()
+        together = task.observe(task.rollout(rows, plans))
+        after = random.getstate(), GLOBAL.get_state()
+        assert before[0] == after[0]
+        np.testing.assert_equal(before[1], after[1])
+        for place, plan in enumerate(plans):
+            alone = task.observe(task.rollout(rows[:1], plan[None]))
+            np.testing.assert_array_equal(together[place], alone[0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,12 +140,16 @@ class GymnasiumTask:
         """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
         # What is not written to takes no memory: the steps that led to imagined states are many.
         after = np.zeros((*actions.shape[:2], states.shape[1]))
-        for row, (state, plan) in enumerate(zip(states, actions, strict=True)):
-            if self.world.is_lost(state):
-                after[row] = np.nan
+        # Plans from one state follow one another.
+        bits = np.ascontiguousarray(states).view(np.int64)
+        is_new = np.append(True, (bits[1:] != bits[:-1]).any(axis=1))
+        first = np.append(np.flatnonzero(is_new), len(states))
+        for begin, end in pairwise(first.tolist()):
+            if self.world.is_lost(states[begin]):
+                after[begin:end] = np.nan
             else:
-                imagined = self.world.imagine(state, plan, self.action_repeat)
-                after[row, :, -self.world.tail :] = imagined
+                imagined = self.world.imagine(states[begin], actions[begin:end], self.action_repeat)
+                after[begin:end, :, -self.world.tail :] = imagined
         return after
 
     def observe(self, states: FloatArray) -> FloatArray:

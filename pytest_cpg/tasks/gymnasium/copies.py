@@ -17,6 +17,7 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 
 # Of these packages nothing is copied but MuJoCo's data: descriptions, renderers, windows.
 _SHARED = ("mujoco.", "pygame.", "dm_control.mjcf.", "dm_control.mujoco.", "dm_control._render.")
@@ -88,6 +89,10 @@ class _Writer(pickle.Pickler):
             return NotImplemented if _is_named(value) else self._remade(value)
         if isinstance(value, type):
             return NotImplemented if _is_named(value) else self._left(value)
+        if isinstance(value, np.random.BitGenerator):
+            # It is made from the system's entropy, which takes longer than all that it then is.
+            _, _, bits = value.__reduce__()
+            return _bits, (kind,), bits
         if _is_plain_tensor(value):
             # Torch's own pickle of a tensor is a file, and takes ten times as long.
             return _tensor, (value.numpy(),)
@@ -226,6 +231,17 @@ def _is_plain_tensor(value: Any) -> bool:
 
 def _tensor(array: Any) -> Any:
     return sys.modules["torch"].from_numpy(array)
+
+
+class _Nothing(ISeedSequence):
+    """Seeds a generator that is given its state next."""
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
+        return np.zeros(n_words, dtype)
+
+
+def _bits(kind: Any) -> Any:
+    return kind(_Nothing())
 
 
 def _mujoco() -> Any:

@@ -7,6 +7,7 @@ stays as it is, without reward; its own time limit is left out.
 
 from __future__ import annotations
 
+import ctypes
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -64,6 +65,7 @@ class Player:
         self.spaces = (self.environment.observation_space, self.environment.action_space)
         self.sizes = observation_sizes(self.spaces[0], self.title, make)
         self.actions = action_space(self.spaces[1], self.title)
+        self._seen_sizes = dict(self.sizes)
         self._goal_size = 0
         with generators(0):
             self._goal_size = len(self._goal(self._first_reset()))
@@ -224,16 +226,21 @@ class Player:
                 f"function of observations."
             )
         for key in _SUCCESS if self._success is None else (self._success,):
-            value = np.ravel(info.get(key, np.nan))
-            if value.size == 1 and not np.isnan(value.astype(np.float64)[0]):
-                return float(bool(value[0]))
+            if key not in info:
+                continue
+            value = info[key]
+            if not isinstance(value, bool | int | float):
+                value = np.ravel(value)
+                if value.size != 1:
+                    continue
+                value = value.astype(np.float64)[0]
+            # NaN is no answer.
+            if value == value:
+                return float(bool(value))
         return UNTOLD
 
     def _flat(self, observation: Any) -> FloatArray:
-        sizes = {name: size for name, size in self.sizes.items() if name != "goal"}
-        return flat(
-            observation, sizes if self._goal_size else self.sizes, self.spaces[0], self.title
-        )
+        return flat(observation, self._seen_sizes, self.spaces[0], self.title)
 
 
 def period_of(environment: Any) -> float:
@@ -264,26 +271,38 @@ def _np_random(seed: int | None = None) -> Any:
 
 
 @contextmanager
-def generators(state: Any) -> Iterator[None]:
+def generators(state: Any) -> Iterator[Callable[[], None]]:
     """Put the global generators of `random` and numpy into a state, or seed them; give them back.
 
     Environments that draw from them then draw by the seed of the episode. So do spaces that are
     made meanwhile and seeded by nobody: OGBench's manipulation makes its action space anew whenever
-    it is asked for, and samples of it.
+    it is asked for, and samples of it. What is lent puts them into that state again.
     """
     before = generator_states()
     try:
         if isinstance(state, int):
             seed_generators(state)
+            state = generator_states()
         else:
             _set_generators(state)
         seeding.np_random = _np_random
-        yield
+        held = _bits(state)
+
+        def again() -> None:
+            # Numpy takes longer to set them than many an environment to step, and few draw.
+            if held is None or _bits(state) != held:
+                _set_generators(state)
+            else:
+                random.setstate(state[0])
+
+        yield again
     finally:
         seeding.np_random = _USUAL
         _set_generators(before)
 
 
+# Bytes of the state of a Mersenne twister, as numpy has it: 624 words, and which is next.
+_MT19937 = 625 * 4
 # The legacy generators are what environments draw from; numpy's are one for the process.
 _NUMPY = np.random.mtrand._rand
 
@@ -291,6 +310,17 @@ _NUMPY = np.random.mtrand._rand
 def generator_states() -> tuple[Any, Any]:
     """Return the states of both generators."""
     return random.getstate(), _NUMPY.get_state()
+
+
+def _bits(states: tuple[Any, Any]) -> bytes | None:
+    """Return what numpy's generator draws by, put into these states; None where nothing tells it.
+
+    The second half of a pair of normals is drawn without a trace.
+    """
+    bits = _NUMPY._bit_generator
+    if states[1][3] or not isinstance(bits, np.random.MT19937):
+        return None
+    return ctypes.string_at(bits.ctypes.state_address, _MT19937)
 
 
 def _set_generators(states: tuple[Any, Any]) -> None:

@@ -17,6 +17,8 @@ from copy import deepcopy
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from pytest_cpg.contracts import FloatArray, TaskError
 from pytest_cpg.tasks.gymnasium.copies import Copy, copy_of, restored
 from pytest_cpg.tasks.gymnasium.player import (
@@ -48,6 +50,9 @@ class Restorer(Protocol):
         self, saved: Any, row: FloatArray, actions: FloatArray, repeat: int, *, is_kept: bool
     ) -> tuple[FloatArray, int, Any]:
         """Play on from a state; see `Player.play`. Also return what puts it back there, if kept."""
+
+    def imagine(self, saved: Any, row: FloatArray, plans: FloatArray, repeat: int) -> FloatArray:
+        """Return the rows [P, H, R] of plans [P, H, A] from a state."""
 
 
 class CopyRestorer:
@@ -86,6 +91,18 @@ class CopyRestorer:
             self._now = None
             after, taken = self._player.play(row, actions, repeat)
             return after, taken, self._keep(saved[0]) if is_kept else None
+
+    def imagine(self, saved: Any, row: FloatArray, plans: FloatArray, repeat: int) -> FloatArray:
+        """Return the rows [P, H, R] of plans [P, H, A] from a state."""
+        after = np.empty((*plans.shape[:2], len(row)))
+        with generators(saved[1]) as put_back:
+            for place, plan in enumerate(plans):
+                if self._now is not saved[0]:
+                    self._restore(saved[0])
+                    put_back()
+                self._now = None
+                after[place], _ = self._player.play(row, plan, repeat)
+        return after
 
     def _keep(self, last: Any) -> tuple[Any, Any]:
         """Return what puts the environment back, and the global generators."""
@@ -149,6 +166,10 @@ class ForkRestorer:
         process = saved.fork()
         after, taken = process.ask("play", row, actions, repeat)
         return after, taken, process if is_kept else None
+
+    def imagine(self, saved: Any, row: FloatArray, plans: FloatArray, repeat: int) -> FloatArray:
+        """Return the rows [P, H, R] of plans [P, H, A] from a state."""
+        return np.stack([self.run(saved, row, p, repeat, is_kept=False)[0] for p in plans])
 
 
 class _Process:

@@ -61,6 +61,8 @@ def observation_sizes(space: Any, title: str, make: str | Callable[[], Any]) -> 
 
 def flat(observation: Any, sizes: Mapping[str, int], space: Any, title: str) -> FloatArray:
     """Return an observation as one row [O], or raise ComponentError if its space says another."""
+    if type(observation) is np.ndarray and sizes == {"observation": observation.size}:
+        return observation.ravel().astype(np.float64)
     parts = observation
     if not isinstance(space, gymnasium.spaces.Dict) or not isinstance(observation, Mapping):
         parts = {"observation": observation}

@@ -123,16 +123,17 @@ class World:
             self._keep(after, saved)
         return after
 
-    def imagine(self, state: FloatArray, actions: FloatArray, repeat: int) -> FloatArray:
-        """Return the ends [H, tail] of the states after actions [H, A], not to step from."""
-        after = np.full((len(actions), self.tail), np.nan)
+    def imagine(self, state: FloatArray, plans: FloatArray, repeat: int) -> FloatArray:
+        """Return the ends [P, H, tail] of the states after plans [P, H, A], not to step from."""
+        after = np.full((*plans.shape[:2], self.tail), np.nan)
         row = state[1 - self.tail :]
         with self._lock:
             if state[-1]:
-                after[:, 1:] = self._player.play(row, actions, repeat)[0]
+                # It is over, whatever the actions.
+                after[:, :, 1:] = [self._player.play(row, plan, repeat)[0] for plan in plans]
             else:
                 saved = self._here(state)
-                after[:, 1:] = self._restorer.run(saved, row, actions, repeat, is_kept=False)[0]
+                after[:, :, 1:] = self._restorer.imagine(saved, row, plans, repeat)
         return after
 
     def is_lost(self, state: FloatArray) -> bool:
