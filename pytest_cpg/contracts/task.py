@@ -25,8 +25,8 @@ class Task(Protocol):
 
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
     `Strata`, `NoteOnStarts`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`,
-    `SeenAsPictures`, `ObservationKeys`, `Observed`, `ActionRepeat`, `SuccessSource`, `Restored`,
-    `EpisodeGoals`, `ListedGoals` and `CacheKey`.
+    `SeenAsPictures`, `SlowPictures`, `ObservationKeys`, `Observed`, `ActionRepeat`,
+    `SuccessSource`, `Restored`, `EpisodeGoals`, `ListedGoals` and `CacheKey`.
     """
 
     @property
@@ -258,6 +258,16 @@ class SeenAsPictures(Protocol):
     def pictures(self, states: FloatArray) -> npt.NDArray[np.uint8]:
         """Map states [B, S] to what models see of them [B, F, H, W, C]."""
         ...
+
+
+class SlowPictures(Protocol):
+    """A task whose pictures take long: only real steps are drawn, and none that are imagined.
+
+    So true states are not rated as a model rates them, unless its `RatesStates` asks for that.
+    """
+
+    slow_pictures: bool
+    """True."""
 
 
 def seen(task: Task, states: FloatArray) -> npt.NDArray[Any]:

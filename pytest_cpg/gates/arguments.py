@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.goals import Goals
+    from pytest_cpg.tasks.pixels import Pixels
 
 REQUIRED: Final = object()
 """Default of an argument that a marker has to give."""
@@ -213,6 +214,13 @@ def goals(value: Any) -> Goals:
     return Goals.of(value)
 
 
+def pixels(value: Any) -> Pixels:
+    """Parse what models are given in place of observations; see `pytest_cpg.tasks.pixels`."""
+    from pytest_cpg.tasks.pixels import Pixels
+
+    return Pixels.of(value)
+
+
 def digests(value: Any) -> str:
     """Parse digests of files, separated by commas, as they are printed."""
     from pytest_cpg.machine.files import digests_in
@@ -249,6 +257,11 @@ OF_EPISODES = (
     Argument("actions", one_of("levels", "box"), help="a few actions, or all between bounds"),
     Argument("goal", goal, help='the reward of a step that succeeds, or an episode: "return>=50"'),
     Argument("goals", goals, help='places to reach: "goals.npz", or {"offset": 25, "within": 0.1}'),
+    Argument(
+        "observe",
+        pixels,
+        help='what models see: "pixels", or {"size": 64, "stack": 3}',
+    ),
 )
 """Arguments of every kind that runs episodes of a task."""
 

@@ -29,6 +29,7 @@ from pytest_cpg.tasks import may_tell_success, named_task
 from pytest_cpg.tasks.goal_task import with_goals
 from pytest_cpg.tasks.goals import RANDOM, Goals
 from pytest_cpg.tasks.options import OPTIONS
+from pytest_cpg.tasks.pixel_task import with_pixels
 
 # What a marker writes for its planner.
 AS_TRAINED = "as-trained"
@@ -149,6 +150,13 @@ def _task_of(values: Mapping[str, Any], components: Components) -> TaskChoice:
         if goals.offset is not None and "budget" in signature(make).parameters:
             # As in LeWM's evaluation: twice the steps that led there.
             options.setdefault("budget", 2 * goals.offset)
+    if (pixels := values.get("observe")) is not None:
+        if goals is not None:
+            raise ValueError(
+                'goals= and observe="pixels": no picture shows such a goal. Leave one of them out, '
+                "or take a task whose pictures show its own."
+            )
+        make = with_pixels(make, pixels)
     return TaskChoice(name=name, make=make, options=tuple(options.items()))
 
 

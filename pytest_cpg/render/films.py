@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray, IntArray, Task
+from pytest_cpg.contracts import FloatArray, IntArray, Task
 from pytest_cpg.contracts.errors import needs_extra
-from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.task import Pictures
 from pytest_cpg.episodes.replay import ArmTraces, EpisodeTrace
 from pytest_cpg.gates.card import Reel, Strip
 from pytest_cpg.machine.files import write_bytes
-from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, Frames
+from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, rendered
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -147,32 +145,14 @@ def _shots(
     from PIL import Image, ImageOps
 
     size = (WIDTH, HEIGHT)
-    frames = _frames(task, np.concatenate([arm[few] for arm, few in zip(arms, steps, strict=True)]))
+    states = np.concatenate([arm[few] for arm, few in zip(arms, steps, strict=True)])
+    frames = rendered(task, states)
     # Its average keeps thin lines when a frame shrinks, and its squares when it grows.
     box = Image.Resampling.BOX
     images = iter(
         ImageOps.pad(Image.fromarray(frame), size, method=box, color=_PAPER) for frame in frames
     )
     return [{int(step): next(images) for step in few} for few in steps]
-
-
-def _frames(task: Task, states: FloatArray) -> Frames:
-    """Return what a task draws of states [B, S], checked: [B, H, W, 3]."""
-    name = f"task {task.name!r}"
-    if not has(task, Pictures):
-        raise ComponentError(
-            f"{name} has no pictures: give it render(states [B, S]) -> frames [B, H, W, 3], uint8"
-        )
-    frames = np.asarray(task.render(states))
-    shape = frames.shape
-    if (len(shape), shape[:1], shape[3:]) != (4, (len(states),), (3,)) or not frames.size:
-        raise ComponentError(
-            f"{name}: render must map states {states.shape} to frames [{len(states)}, H, W, 3], "
-            f"got shape {shape}"
-        )
-    if frames.dtype != np.uint8:
-        raise ComponentError(f"{name}: render must return uint8, 0 to 255, got {frames.dtype}")
-    return frames
 
 
 def _animation(

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.docs
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
 # Pages whose blocks are run by tests of their own.
-ELSEWHERE = {"models", "kinds-of-gate", "causal-worlds", "field"}
+ELSEWHERE = {"models", "kinds-of-gate", "causal-worlds", "field", "pictures"}
 TRANSCRIPTS = importlib.util.spec_from_file_location("transcripts", ROOT / "docs/transcripts.py")
 transcripts = importlib.util.module_from_spec(TRANSCRIPTS)
 TRANSCRIPTS.loader.exec_module(transcripts)

@@ -11,6 +11,8 @@ from pytest_cpg.conformance.test_tasks import every_result
 from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.goal_task import GoalTask
 from pytest_cpg.tasks.goals import Goals
+from pytest_cpg.tasks.pixel_task import PixelTask
+from pytest_cpg.tasks.pixels import Pixels
 
 EMBEDDED = {"maze", "two-room"}
 CAUSAL = (
@@ -24,6 +26,8 @@ ROW_BY_ROW = ("dmc:point_mass-hard", "gym:CartPole-v1", "gym:InvertedPendulum-v5
 
 # Of each kind one, with goals that are drawn.
 WITH_GOALS = ("maze", "dmc:point_mass-hard", "gym:CartPole-v1", "gym:InvertedPendulum-v5")
+SEEN = ("maze", "reacher-easy", "blocks:5-unobserved,k=2,stratum=push")
+WRAPPED = [*(f"{name} goals" for name in WITH_GOALS), *(f"{name} pixels" for name in SEEN)]
 
 
 @functools.cache
@@ -49,11 +53,12 @@ def task(name):
     return built(name)
 
 
-@pytest.fixture(params=[*sorted(TASKS), *ROW_BY_ROW, *(f"{name} goals" for name in WITH_GOALS)])
+@pytest.fixture(params=[*sorted(TASKS), *ROW_BY_ROW, *WRAPPED])
 def conformance_task(request):
-    name, space, _ = request.param.partition(" ")
-    goals = Goals(offset=3, within=0.1).loaded()
-    return GoalTask(inner=built(name), goals=goals) if space else built(name)
+    name, _, wrapped = request.param.partition(" ")
+    if wrapped == "goals":
+        return GoalTask(inner=built(name), goals=Goals(offset=3, within=0.1).loaded())
+    return PixelTask(inner=built(name), pixels=Pixels(stack=2)) if wrapped else built(name)
 
 
 @pytest.fixture

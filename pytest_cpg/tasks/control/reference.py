@@ -17,7 +17,7 @@ import numpy as np
 from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
 from pytest_cpg.tasks.control.simulator import Simulator
 from pytest_cpg.tasks.control.suite import Suite
-from pytest_cpg.tasks.pictures import Frames, draw_control
+from pytest_cpg.tasks.renderer import Frames, View, renderer_of
 
 _PHYSICS = int(mujoco.mjtState.mjSTATE_FULLPHYSICS)
 # Only seen, and most of a model's size.
@@ -91,16 +91,18 @@ class Reference:
         """Give dm_control's reward [...] of control steps that ended in states [..., I]."""
         return self._answers(_reward, states, actions)
 
-    def draw(self, states: FloatArray) -> Frames:
+    @property
+    def drawn(self) -> Any:
+        """The model that is drawn."""
+        return self.simulator.model
+
+    def draw(self, states: FloatArray, view: View) -> Frames:
         """Draw states [B, I]: frames [B, H, W, 3]."""
-        model, size = self.simulator.model, self.simulator.own_size
-        drawn: Any = [None] * len(states)
+        renderer, size = renderer_of(self.drawn, view), self.simulator.own_size
+        frames = np.zeros((len(states), view.height, view.width, 3), dtype=np.uint8)
         for seed, rows in _seeds_of(states[:, -1]):
-            with self._applied(self._changes_of(seed)):
-                frames = draw_control(model, states[rows, :size])
-            for row, frame in zip(rows, frames, strict=True):
-                drawn[row] = frame
-        return np.stack(drawn)
+            frames[rows] = renderer.draw(states[rows, :size], self._changes_of(seed).fields)
+        return frames
 
     def _advanced(
         self,

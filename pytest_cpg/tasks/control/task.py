@@ -30,7 +30,9 @@ from pytest_cpg.machine.processors import own_share
 from pytest_cpg.tasks.control.formulas import BOX, LEVELS, TITLES, Formulas, formulas_of, titled
 from pytest_cpg.tasks.control.suite import LARGEST_REWARD, Suite, suite_parts, suite_versions
 from pytest_cpg.tasks.options import BUDGET, OPTIONS, TaskOptions, check_score, rated
-from pytest_cpg.tasks.pictures import Frames, draw_control
+from pytest_cpg.tasks.pictures import FILM
+from pytest_cpg.tasks.pixels import Drawing, Pixels
+from pytest_cpg.tasks.renderer import Frames, View, check_camera, renderer_of
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.control.reference import Reference
@@ -77,9 +79,14 @@ class FormulaWorld:
     reward = property(attrgetter("formulas.reward"))
     threshold = property(attrgetter("formulas.threshold"))
 
-    def draw(self, states: FloatArray) -> Frames:
+    @property
+    def drawn(self) -> Any:
+        """The model that is drawn, which has all that is only seen."""
+        return self.suite.model
+
+    def draw(self, states: FloatArray, view: View) -> Frames:
         """Draw states [B, I]: frames [B, H, W, 3]."""
-        return draw_control(self.suite.model, states)
+        return renderer_of(self.drawn, view).draw(states)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -222,7 +229,16 @@ class ControlTask:
 
     def render(self, states: FloatArray) -> Frames:
         """Draw states [B, S] as the suite's first camera sees them: frames [B, H, W, 3]."""
-        return self.world.draw(self._inner(states))
+        return self.world.draw(self._inner(states), FILM)
+
+    def drawing(self, pixels: Pixels) -> Drawing:
+        """Return what draws states [B, S] as dm_control does, or with what ``pixels`` changes."""
+        world, view = self.world, pixels.view
+        check_camera(world.drawn, view.camera)
+        return Drawing(
+            lambda states: world.draw(self._inner(states), view),
+            lambda: renderer_of(world.drawn, view).name,
+        )
 
     @property
     def _least_reward(self) -> float:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pytest_cpg.contracts import FloatArray, IntArray, Task, WorldModelError
 from pytest_cpg.contracts.arrays import is_picture
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.task import seen
+from pytest_cpg.contracts.task import SlowPictures, seen
 from pytest_cpg.contracts.world_model import (
     METHODS,
     Decoder,
@@ -131,8 +131,7 @@ def bind_latent(
             task,
             noise_size=noise_size,
             state_size=states.shape[1],
-            rates_states=not is_other
-            and (not has(learned, RatesStates) or bool(learned.rates_states)),
+            rates_states=not is_other and _rates_states(learned, task),
         ),
         has_own_cost=cost is not None,
         notes=(
@@ -146,6 +145,13 @@ def bind_latent(
         return bound
     planner = OwnPlanner(learned, task, latents, own=rating.own)
     return replace(bound, planner=planner, swapped=(*bound.swapped, "planner"))
+
+
+def _rates_states(learned: Any, task: Task) -> bool:
+    """Say whether true states are to be encoded and rated: as the model says, if it does."""
+    if has(learned, RatesStates):
+        return bool(learned.rates_states)
+    return not has(task, SlowPictures)
 
 
 def _encode_of(learned: Any, observations: FloatArray) -> ArrayFunction:

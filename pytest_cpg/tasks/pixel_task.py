@@ -1,0 +1,274 @@
+"""Pixel task: a task whose models are given pictures of its last steps."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from math import prod
+from threading import Lock
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from pytest_cpg.contracts import (
+    ActionSpace,
+    BoolArray,
+    ComponentError,
+    FloatArray,
+    IntArray,
+    Task,
+    TaskFactory,
+)
+from pytest_cpg.contracts.errors import needs_extra
+from pytest_cpg.contracts.parts import CacheKey, has
+from pytest_cpg.contracts.task import Pictures
+from pytest_cpg.tasks.pictures import rendered
+from pytest_cpg.tasks.pixels import Drawing, Pixels
+from pytest_cpg.tasks.renderer import Frames
+
+# Bytes of frames that are kept: those of the last steps are seen again in the next stacks.
+_ROOM = 1 << 26
+# What an inner task may have that takes states, and what gives some.
+_OF_STATES = ("score_states", "terminated", "strata", "render", "goal")
+_TO_STATES = ("redrawn", "at_episodes")
+
+
+class Drawn(Protocol):
+    """A task that draws itself in any size, from any of its cameras."""
+
+    def drawing(self, pixels: Pixels) -> Drawing:
+        """Return what draws its states so; raise ComponentError for what it cannot."""
+        ...
+
+
+class Album:
+    """The frames of states that were drawn last, each of which is drawn once.
+
+    Attributes
+    ----------
+    drawn : int
+        How many were.
+    """
+
+    def __init__(self, drawing: Drawing, size: int) -> None:
+        self.drawing, self.drawn = drawing, 0
+        self._shape = (size, size, 3)
+        self._most = max(256, _ROOM // prod(self._shape))
+        self._frames: OrderedDict[bytes, Frames] = OrderedDict()
+        self._lock = Lock()
+
+    def frames(self, states: FloatArray) -> Frames:
+        """Return the frame of each state [B, S]: [B, H, W, 3]."""
+        if not len(states):
+            return np.empty((0, *self._shape), dtype=np.uint8)
+        with self._lock:
+            keys = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in states]
+            rows = {key: row for row, key in enumerate(keys) if key not in self._frames}
+            if rows:
+                drawn = self.drawing.draw(np.ascontiguousarray(states[list(rows.values())]))
+                self.drawn += len(rows)
+                self._frames.update(zip(rows, drawn, strict=True))
+            for key in keys:
+                self._frames.move_to_end(key)
+            frames = np.stack([self._frames[key] for key in keys])
+            while len(self._frames) > self._most:
+                self._frames.popitem(last=False)
+            return frames
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PixelTask:
+    """A task whose models are given pictures; see `Task` and `SeenAsPictures`.
+
+    A state [S] is the inner task's, and those of the steps before it, latest first: what is seen
+    is a function of it. All but models go by what the inner task observes, and draw nothing.
+    """
+
+    slow_pictures: ClassVar = True
+
+    inner: Task
+    pixels: Pixels
+    name: str = ""
+    album: Album = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        plain, _, inside = str(self.inner.name).partition(" (")
+        options = [*filter(None, [inside.removesuffix(")")]), self.pixels.written]
+        object.__setattr__(self, "name", f"{plain} ({', '.join(options)})")
+        object.__setattr__(
+            self, "album", Album(_drawing(self.inner, self.pixels), self.pixels.size)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send what it is made of: frames and renderers belong to a process."""
+        return _rebuilt, (self.inner, self.pixels)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the inner task has, of the states that it knows."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(self.inner, name)
+        if name in _OF_STATES and callable(value):
+            return lambda states, *more: value(self._inner(states), *more)
+        if name in _TO_STATES and callable(value):
+            return lambda states, *more: self._begun(value(self._inner(states), *more))
+        return value
+
+    @property
+    def actions(self) -> ActionSpace:
+        """What can be done at every step."""
+        return self.inner.actions
+
+    @property
+    def observation_size(self) -> int:
+        """Numbers that the task rates, and a probe may read from latents."""
+        return self.inner.observation_size
+
+    @property
+    def budget(self) -> int:
+        """Steps after which an episode has failed."""
+        return self.inner.budget
+
+    @property
+    def control_period(self) -> float:
+        """Seconds of simulated time per step."""
+        return self.inner.control_period
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of the simulator's packages, and what draws."""
+        return MappingProxyType({**self.inner.versions, "renderer": self.album.drawing.by()})
+
+    @property
+    def cache_key(self) -> str | None:
+        """What tells the task's arms from another's."""
+        if not has(self.inner, CacheKey):
+            return None
+        return f"{self.inner.cache_key} {self.pixels.written}"
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int, int]:
+        """Frames, rows, columns and colours: [F, H, W, 3]."""
+        return (self.pixels.stack, self.pixels.size, self.pixels.size, 3)
+
+    @property
+    def frames_drawn(self) -> int:
+        """Frames that were drawn in this process."""
+        return self.album.drawn
+
+    @property
+    def with_physics(self) -> Callable[..., PixelTask] | None:
+        """Makes the task with mass, friction or gravity times a factor."""
+        change = getattr(self.inner, "with_physics", None)
+        return None if change is None else lambda **s: replace(self, inner=change(**s))
+
+    def reset(self, seeds: IntArray) -> FloatArray:
+        """Return the start of each seed [N], as if it had always been there: states [N, S]."""
+        return self._begun(self.inner.reset(seeds))
+
+    def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
+        after = self.inner.step(self._inner(states), actions)
+        return self._joined(after, states[:, : -after.shape[1]])
+
+    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
+        reached = self.inner.rollout(self._inner(states), actions)
+        size, steps = reached.shape[2], reached.shape[1]
+        # The steps before, oldest first, and then those of the plan.
+        past = states.reshape(len(states), self.pixels.stack, size)[:, ::-1]
+        along = np.concatenate([past, reached], axis=1)
+        last = self.pixels.stack
+        parts = [along[:, last - back : last - back + steps] for back in range(last)]
+        return self._joined(parts[0], np.concatenate([parts[0][..., :0], *parts[1:]], axis=-1))
+
+    def observe(self, states: FloatArray) -> FloatArray:
+        """Map states [..., S] to what the inner task observes [..., O], which is not drawn."""
+        return np.asarray(self.inner.observe(self._inner(states)))
+
+    def pictures(self, states: FloatArray) -> Frames:
+        """Draw what models see of states [B, S]: [B, F, H, W, 3], the present last."""
+        size = states.shape[1] // self.pixels.stack
+        past = states.reshape(len(states) * self.pixels.stack, size)
+        frames = self.album.frames(past)
+        return frames.reshape(len(states), *self.picture_shape)[:, ::-1].copy()
+
+    def score(self, observations: FloatArray) -> FloatArray:
+        """Rate observations [..., O] by distance to the goal [...]; lower is better."""
+        return self.inner.score(observations)
+
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Give the inner task's reward [...]."""
+        return self.inner.reward(self._inner(states), actions)
+
+    def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
+        """Say whether the step by actions [..., A] that ended in states [..., S] succeeded."""
+        return self.inner.success(self._inner(states), actions)
+
+    def _inner(self, states: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(states[..., : states.shape[-1] // self.pixels.stack])
+
+    def _begun(self, states: FloatArray) -> FloatArray:
+        return np.tile(states, self.pixels.stack)
+
+    def _joined(self, now: FloatArray, before: FloatArray) -> FloatArray:
+        # A diverged row is NaN as a whole.
+        lost = np.isnan(now).all(axis=-1, keepdims=True)
+        return np.concatenate([now, np.where(lost, np.nan, before)], axis=-1)
+
+
+def seen_as_pixels(task: Task | str, pixels: Any = "pixels", **settings: Any) -> PixelTask:
+    """Return a task, or the one of a name, as models see it that are given pictures.
+
+    ``settings`` are those of `Pixels`, as in ``seen_as_pixels("cartpole-swingup", size=84)``.
+    """
+    from pytest_cpg.tasks import TASKS, named_task
+
+    inner = named_task(task, TASKS)() if isinstance(task, str) else task
+    return PixelTask(inner=inner, pixels=Pixels(**settings) if settings else Pixels.of(pixels))
+
+
+def with_pixels(make: TaskFactory, pixels: Pixels) -> TaskFactory:
+    """Return what makes a task that is seen in pixels; it takes the same options."""
+
+    def made(**options: Any) -> Task:
+        return PixelTask(inner=make(**options), pixels=pixels)
+
+    described: Any = made
+    described.__signature__ = signature(make)
+    return made
+
+
+def _rebuilt(inner: Task, pixels: Pixels) -> PixelTask:
+    return PixelTask(inner=inner, pixels=pixels)
+
+
+def _drawing(task: Any, pixels: Pixels) -> Drawing:
+    """Return what draws a task; raise ComponentError where nothing does."""
+    title = task.name
+    if has(task, Drawn):
+        return task.drawing(pixels)
+    if not has(task, Pictures):
+        raise ComponentError(
+            f'observe="pixels": task {title!r} has no pictures. Give it render(states [B, S]) '
+            f"-> frames [B, H, W, 3], uint8"
+        )
+    if replace(pixels, size=64, stack=3) != Pixels():
+        raise ComponentError(
+            f"observe: {title} is drawn by its own render, which knows no "
+            f"{pixels.written.partition(', ')[2]}. Leave it out."
+        )
+    with needs_extra("render", "PIL", what=f"pictures of {title} are resized by Pillow"):
+        from PIL import Image
+
+    def draw(states: FloatArray) -> Frames:
+        side = (pixels.size, pixels.size)
+        frames = (Image.fromarray(frame) for frame in rendered(task, states))
+        # Its average keeps thin lines when a frame shrinks.
+        return np.stack([np.asarray(f.resize(side, Image.Resampling.BOX)) for f in frames])
+
+    return Drawing(draw, lambda: "the task's own")

@@ -1,0 +1,217 @@
+"""Tasks that models see in pixels: what is drawn, of which states, and how often."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pytest_cpg
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.planners import BeamSearch, RandomShooting
+from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.pixel_task import PixelTask, seen_as_pixels
+from pytest_cpg.tasks.pixels import Pixels
+from pytest_cpg.tasks.renderer import View, renderer_of
+
+
+class Dim:
+    """Latents are a few pixels of the last frame, and where they lead is a guess."""
+
+    def encode(self, pictures):
+        return pictures[:, -1, ::8, ::8, 0].reshape(len(pictures), -1) / 255
+
+    def rollout(self, latents, plans):
+        return latents[:, None] + np.cumsum(plans.mean(-1, keepdims=True), axis=1)
+
+    def score(self, latents):
+        return latents.sum(-1)
+
+
+@pytest.fixture(scope="module")
+def cartpole():
+    """The cartpole, where MuJoCo can draw."""
+    pytest.importorskip("dm_control")
+    task = TASKS["cartpole-swingup"](budget=12)
+    try:
+        renderer_of(task.world.drawn, View(height=8, width=8))
+    except ComponentError as error:
+        pytest.skip(str(error))
+    return task
+
+
+@pytest.fixture
+def walk(cartpole):
+    """States of a stack of three along four steps of two episodes."""
+    task = PixelTask(inner=cartpole, pixels=Pixels(size=32))
+    states = [task.reset(np.array([3, 4]))]
+    for _ in range(4):
+        states.append(task.step(states[-1], np.ones((2, 1))))
+    return task, states
+
+
+def test_a_stack_is_of_the_last_steps_oldest_first_and_begins_with_the_first_frame(walk):
+    task, states = walk
+    alone = PixelTask(inner=task.inner, pixels=Pixels(size=32, stack=1))
+    shown = [alone.pictures(task._inner(at))[:, 0] for at in states]
+    for step, at in enumerate(states):
+        stack = task.pictures(at)
+        assert (stack.dtype, stack.shape) == (np.uint8, (2, 3, 32, 32, 3))
+        for place in range(3):
+            np.testing.assert_array_equal(stack[:, place], shown[max(0, step - 2 + place)])
+    # A step of a hundredth of a second is seen.
+    assert (shown[0] != shown[4]).any(axis=(1, 2, 3)).all()
+    # Two starts, and as many frames as steps.
+    assert task.frames_drawn == alone.frames_drawn == 2 * 5
+
+
+def test_the_same_state_gives_the_same_bits_alone_in_any_order_and_in_another_process(walk):
+    task, states = walk
+    rows = np.concatenate(states)
+    pictures = task.pictures(rows)
+    sent = pickle.loads(pickle.dumps(task))  # noqa: S301 - our own
+    np.testing.assert_array_equal(sent.pictures(rows[::-1])[::-1], pictures)
+    np.testing.assert_array_equal(sent.pictures(rows[7:8]), pictures[7:8])
+    assert (sent.name, sent.versions) == (task.name, task.versions)
+    assert sent.frames_drawn == 10
+    assert task.versions["renderer"]
+
+
+def test_pictures_are_those_of_dm_control(walk):
+    task, states = walk
+    program = """
+import sys, mujoco, numpy as np
+from dm_control import suite
+state = np.array(eval(sys.argv[1]))
+environment = suite.load("cartpole", "swingup")
+environment.reset()
+physics = environment.physics
+model, data = physics.model.ptr, physics.data.ptr
+kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
+mujoco.mj_setState(model, data, state[: mujoco.mj_stateSize(model, kind)], kind)
+mujoco.mj_forward(model, data)
+sys.stdout.buffer.write(physics.render(32, 32, camera_id=0).tobytes())
+"""
+    backend = renderer_of(task.inner.world.drawn, task.pixels.view)._backend
+    environment = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
+    command = [sys.executable, "-c", program, repr(states[4][0].tolist())]
+    expected = subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+    assert task.pictures(states[4])[0, -1].tobytes() == expected
+
+
+def test_shadows_are_part_of_what_a_task_is_called_and_of_its_key(cartpole):
+    usual, *others = (
+        PixelTask(inner=cartpole, pixels=Pixels(size=32, stack=1, **changed))
+        for changed in ({}, {"shadows": False}, {"shadow_map": 512}, {"samples": 0}, {"camera": 1})
+    )
+    states = usual.reset(np.arange(3))
+    assert len({task.name for task in (usual, *others)}) == 5
+    assert len({task.cache_key for task in (usual, *others)}) == 5
+    assert others[0].name == "cartpole-swingup (pixels=32x32x1, shadows=False)"
+    for task in (others[0], others[3]):
+        assert (task.pictures(states) != usual.pictures(states)).mean() > 0.01
+
+
+@pytest.mark.parametrize("execute", [1, 4])
+def test_a_gate_draws_real_steps_and_nothing_else(cartpole, execute):
+    task = PixelTask(inner=cartpole, pixels=Pixels(size=16, shadows=False))
+    gate = pytest_cpg.evaluate(
+        task,
+        Dim(),
+        planner=BeamSearch(width=1, horizon=4, objective="terminal", execute=execute),
+        episodes=10,
+        cache=None,
+        max_verdict="BAD",
+    )
+    steps = int(gate.learned.steps.sum())
+    # Two plans of the probe, which asks the model again once its arm has run.
+    assert task.frames_drawn <= 1.05 * steps + 20
+    assert gate.rescored is None
+    assert gate.result.design.versions["renderer"]
+
+
+def test_the_true_dynamics_draw_nothing_and_plan_as_they_do_without_pictures(cartpole):
+    task = PixelTask(inner=cartpole, pixels=Pixels(size=16))
+    planner = RandomShooting(candidates=8, horizon=5)
+    oracles = [
+        pytest_cpg.evaluate(
+            world,
+            "oracle",
+            planner=planner,
+            episodes=5,
+            cache=None,
+            diagnose="never",
+            max_verdict="BAD",
+        ).oracle
+        for world in (task, cartpole)
+    ]
+    assert oracles[0].returns.tolist() == oracles[1].returns.tolist()
+    assert task.frames_drawn == 0
+
+
+def test_grids_and_blocks_are_seen_through_their_own_render_and_a_marker_says_how():
+    task = seen_as_pixels("maze", size=24, stack=2)
+    assert task.pictures(task.reset(np.arange(3))).shape == (3, 2, 24, 24, 3)
+    gate = pytest_cpg.evaluate(
+        "blocks:3,k=2",
+        Dim(),
+        planner="greedy",
+        observe={"size": 24, "stack": 1},
+        episodes=5,
+        cache=None,
+        max_verdict="BAD",
+    )
+    assert gate.result.design.task == "blocks:3,k=2 (pixels=24x24x1)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"size": 0}, ValueError, "size: need a whole number from 8 to 1024, got 0"),
+        ({"stack": 1.5}, ValueError, "stack: need a whole number from 1 to 64, got 1.5"),
+        ({"shadow_map": 3}, ValueError, "shadow_map: need a whole number from 16 to"),
+        ({"shadows": "no"}, ValueError, "shadows: need True or False, got 'no'"),
+        ({"camra": 1}, ValueError, "no setting 'camra' of pixels. Did you mean 'camera'?"),
+        ({"camera": None}, ValueError, "camera: need its number or name, got None"),
+        (64, ValueError, 'need "pixels", or some of size, stack, camera,'),
+        ({"camera": 9}, ComponentError, "camera=9: the model's cameras are 0 (fixed), 1 (looka"),
+        ({"camera": "side"}, ComponentError, "camera='side': the model's cameras are 0 (fixed)"),
+    ],
+)
+def test_what_cannot_be_seen_is_told_what_can(cartpole, settings, error, said):
+    with pytest.raises(error) as caught:
+        PixelTask(inner=cartpole, pixels=Pixels.of(settings))
+    assert said in str(caught.value)
+
+
+def test_a_task_without_pictures_or_with_others_says_what_to_write():
+    class Plain:
+        name = "plain"
+
+    class Floats(Plain):
+        def render(self, states):
+            return np.zeros((len(states), 4, 4, 3))
+
+    with pytest.raises(ComponentError, match=r"'plain' has no pictures\. Give it render\(states"):
+        PixelTask(inner=Plain(), pixels=Pixels())
+    with pytest.raises(ComponentError, match="render must return uint8, 0 to 255, got float64"):
+        PixelTask(inner=Floats(), pixels=Pixels()).pictures(np.zeros((1, 3)))
+    with pytest.raises(ComponentError, match=r"which knows no camera=1\. Leave it out"):
+        seen_as_pixels("maze", camera=1)
+
+
+def test_a_machine_without_opengl_says_what_to_do(cartpole, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "disable")
+    task = PixelTask(inner=cartpole, pixels=Pixels(size=16))
+    with pytest.raises(ComponentError, match=r"no OpenGL .* install libosmesa6 and set MUJOCO_GL"):
+        task.pictures(task.reset(np.arange(1)))
+
+
+def test_a_renderer_that_died_is_begun_again(walk):
+    task, states = walk
+    before = task.pictures(states[0])
+    renderer_of(task.inner.world.drawn, task.pixels.view).close()
+    again = PixelTask(inner=task.inner, pixels=task.pixels)
+    np.testing.assert_array_equal(again.pictures(states[0]), before)
