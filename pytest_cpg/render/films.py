@@ -32,7 +32,7 @@ _INTERVALS = 100
 # takes longer, as in a grid, real time would be tiresome.
 _SHORTEST, _LONGEST, _LAST = 0.02, 0.2, 1.5
 # Of an arm in a strip, and their size: twice that on the page.
-_MOST_FRAMES, _FRAME = 8, (224, 168)
+_LEAST_FRAMES, _MOST_FRAMES, _FRAME = 3, 8, (224, 168)
 # Pixels.
 _GAP, _LINE, _FONT_SIZE = 8, 20, 13
 _PAPER, _INK, _FAINT = "#ffffff", "#1d2939", "#667085"
@@ -118,9 +118,9 @@ def _apart(oracle: EpisodeTrace, learned: EpisodeTrace) -> float:
 
 
 def _spread(end: int, longest: int) -> IntArray:
-    """Return steps from 0 to ``end`` whose pictures stand clear of each other on one axis."""
-    count = 1 + int((_MOST_FRAMES - 1) * end / max(longest, 1))
-    return np.unique(np.linspace(0 if count > 1 else end, end, count).round().astype(np.int64))
+    """Return steps from 0 to ``end``: the ends and the middle, and more of a longer episode."""
+    count = max(_LEAST_FRAMES, 1 + int((_MOST_FRAMES - 1) * end / max(longest, 1)))
+    return np.unique(np.linspace(0, end, count).round().astype(np.int64))
 
 
 def _webp(image: Image.Image) -> str:

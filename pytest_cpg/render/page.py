@@ -32,8 +32,9 @@ _MOST_OPEN, _FEW_OPEN = 6, 3
 MANY = 40
 # Of a frame of a film as it is defined once, and drawn in every layout.
 FRAME_WIDTH, FRAME_HEIGHT = 112, 84
-# Room above the frames of an arm for its name, between two arms, and below them for the axis.
-_NAME, _BETWEEN_ARMS, _AXIS = 22, 14, 40
+# Room above the frames of an arm for its name, below them for their steps, between two arms, and
+# below all of them for the axis.
+_NAME, _STEP, _BETWEEN_ARMS, _AXIS = 22, 16, 10, 40
 # Frames stand so far apart at least, in pixels.
 _GAP = 4
 
@@ -258,16 +259,34 @@ def _film(strip: Strip, name: str, width: int, scale: float) -> Film:
     axis = Axis.across(0, last, length=round(width - wide))
     lanes = []
     for at, reel in enumerate(strip.reels):
-        # The last frame stands in any case, and of the others those that are clear of it.
-        *others, end = ((number, axis.at(step)) for number, (step, _) in enumerate(reel.frames))
-        frames: list[tuple[int, float]] = []
-        for number, x in others:
-            is_clear = not frames or x - frames[-1][1] >= wide + _GAP
-            if is_clear and end[1] - x >= wide + _GAP:
-                frames.append((number, x))
-        lanes.append(Lane(reel, _NAME + at * (_NAME + high + _BETWEEN_ARMS), [*frames, end]))
+        top = _NAME + at * (_NAME + high + _STEP + _BETWEEN_ARMS)
+        places = [axis.at(step) for step, _ in reel.frames]
+        lanes.append(Lane(reel, top, _with_room(places, wide + _GAP, width - wide)))
     ticks = [(axis.at(tick), f"{tick:g}") for tick in axis.ticks]
-    return Film(name, width, lanes[-1].top + high + 8, scale, lanes, ticks)
+    return Film(name, width, lanes[-1].top + high + _STEP + 8, scale, lanes, ticks)
+
+
+def _with_room(places: Sequence[float], wide: float, most: float) -> list[tuple[int, float]]:
+    """Return the frames that are drawn, and where: begin, middle and end in any case.
+
+    Of the others those that are clear of the last frame and of each other. Where the three are not,
+    they stand side by side.
+    """
+    *others, end = enumerate(places)
+    clear: list[tuple[int, float]] = []
+    for number, x in others:
+        if (not clear or x - clear[-1][1] >= wide) and end[1] - x >= wide:
+            clear.append((number, x))
+    kept = sorted({0, (len(places) - 1) // 2, end[0]})
+    if len(clear) + 1 >= len(kept):
+        return [*clear, end]
+    left = min(places[0], most - wide * (len(kept) - 1))
+    shown = []
+    for number in kept:
+        left = max(left, min(places[number], most - wide * (len(kept) - 1 - len(shown))))
+        shown.append((number, left))
+        left += wide
+    return shown
 
 
 def _facts(row: Comparison, gate: Gate) -> list[tuple[str, str]]:

@@ -218,6 +218,29 @@ def test_two_reports_beside_each_other_are_a_page(reports, said):
     assert "would take the place of conftest.py. Type: --html cpg.html" in text
 
 
+def test_films_of_two_reports_stand_beside_each_other(reports, said):
+    pytest.importorskip("jinja2")
+    document = json.loads(reports.text("bad.json"))
+
+    def report(name, episode, commit):
+        reel = {"ending": "solved at step 3", "is_solved": True, "frames": [[0, ""], [3, ""]]}
+        reels = [{**reel, "arm": arm} for arm in ("oracle", "learned")]
+        document["provenance"] |= {"revision": commit, "dirty": False}
+        for gate in document["gates"]:
+            for row in gate["comparisons"]:
+                row["strip"] = {"episode": episode, "lost": 9, "period": 0.1, "reels": reels}
+        reports.write(name, json.dumps(document))
+
+    report("then.json", 4, "a" * 12)
+    report("now.json", 4, "b" * 12)
+    assert said("compare", "then.json", "now.json", "--html")[0] == 0
+    assert "At aaaaaaa, learned" in reports.text("cpg.html")
+    assert "At aaaaaaa, oracle" not in reports.text("cpg.html"), "it is the same episode"
+    report("now.json", 7, "b" * 12)
+    assert said("compare", "then.json", "now.json", "--html")[0] == 0
+    assert "At aaaaaaa, episode 4, oracle" in reports.text("cpg.html")
+
+
 def test_a_badge_counts_the_gates_of_a_report(reports, said):
     check = "A/A check"
     document = json.loads(reports.text("good.json"))

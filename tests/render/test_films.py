@@ -317,7 +317,7 @@ def test_a_strip_shows_the_episode_in_which_the_arms_are_farthest_apart():
     oracle, learned = strip.reels
     assert (oracle.arm, oracle.ending) == ("oracle", "solved at step 100")
     assert (learned.arm, learned.ending) == ("learned", "not solved in 500 steps")
-    assert [step for step, _ in oracle.frames] == [0, 100]
+    assert [step for step, _ in oracle.frames] == [0, 50, 100]
     assert [step for step, _ in learned.frames] == [0, 71, 143, 214, 286, 357, 429, 500]
     for step, image in learned.frames:
         with Image.open(io.BytesIO(base64.b64decode(image))) as seen:
@@ -325,11 +325,11 @@ def test_a_strip_shows_the_episode_in_which_the_arms_are_farthest_apart():
             assert np.asarray(seen)[80, 110] == pytest.approx([200 * step / 500] * 3, abs=6)
 
 
-def test_an_oracle_that_is_done_at_once_is_shown_where_it_ends():
+def test_an_oracle_that_is_done_at_once_is_shown_where_it_begins_half_way_and_where_it_ends():
     traces = {
         0: ArmTraces(trace(11, success=True, ends_at=0.0), trace(501, success=False, ends_at=5.0))
     }
-    assert [step for step, _ in strip_of(task(), traces, lost=1).reels[0].frames] == [10]
+    assert [step for step, _ in strip_of(task(), traces, lost=1).reels[0].frames] == [0, 5, 10]
 
 
 def test_what_is_lost_no_more_is_no_strip():

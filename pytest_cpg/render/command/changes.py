@@ -16,8 +16,8 @@ from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.gates import HISTORY
 from pytest_cpg.gates.answer import ask
-from pytest_cpg.gates.card import Severity
-from pytest_cpg.gates.drift import Drift, Label
+from pytest_cpg.gates.card import Severity, Strip
+from pytest_cpg.gates.drift import Drift, Label, revision
 from pytest_cpg.gates.kept import KeptResult, drift_of
 from pytest_cpg.gates.notation import fitted_names
 from pytest_cpg.gates.parts import offers
@@ -68,7 +68,7 @@ def compare(arguments: argparse.Namespace) -> tuple[list[str], int]:
     before: Path = arguments.before or project_here().baseline
     if arguments.before is None and not before.exists():
         raise FileError(f"there is no baseline {before}. Write one: pytest-cpg accept REPORT")
-    since, accepted, reports = _accepted(before, kinds)
+    since, accepted, earlier = _accepted(before, kinds)
     session = read(arguments.after, kinds)
     compared = [row for row in session.comparisons if _is_compared(row)]
     drifts = {row.name: _drift(row, accepted) for row in compared}
@@ -98,23 +98,47 @@ def compare(arguments: argparse.Namespace) -> tuple[list[str], int]:
         if label not in (Label.UNCHANGED, Label.NEW):
             lines += wrapped_at(text, width(), " " * 15)
     if arguments.html is not None:
+        reports = [before] * (earlier is not None)
         past, _ = read_history([*reports, arguments.after], kinds)
-        write_page(_beside(session, drifts), past, arguments.html)
+        strips = {row.name: row.judgement.strip for row in (earlier.comparisons if earlier else ())}
+        write_page(_beside(session, drifts, strips, since), past, arguments.html)
         lines.append(f" written: {arguments.html}")
     return lines, int(any(label in _WORSE for label in counts))
 
 
-def _beside(session: Session, drifts: Mapping[str, Drift | None]) -> Session:
-    """Return a session whose comparisons stand beside others than its own baseline's."""
+def _beside(
+    session: Session,
+    drifts: Mapping[str, Drift | None],
+    strips: Mapping[str, Strip | None],
+    since: str,
+) -> Session:
+    """Return a session whose comparisons and films stand beside others than its baseline's."""
 
     def beside(gate: Gate) -> Gate:
         judgements = tuple(
-            replace(row.judgement, drift=drifts.get(row.name)) for row in gate.comparisons
+            replace(
+                row.judgement,
+                drift=drifts.get(row.name),
+                strip=_both(row.judgement.strip, strips.get(row.name), since),
+            )
+            for row in gate.comparisons
         )
         entry = replace(gate.entry, judgements=judgements)
         return Gate.of(gate.id, gate.place, gate.outcome, entry, gate.seconds)
 
     return replace(session, gates=tuple(map(beside, session.gates)))
+
+
+def _both(strip: Strip | None, earlier: Strip | None, since: str) -> Strip | None:
+    """Return a film with the earlier one below it; of the same episode with its model alone."""
+    if strip is None or earlier is None:
+        return strip
+    is_same = strip.episode == earlier.episode
+    lead = f"at {revision(since)}" if since else "before"
+    lead += f", episode {earlier.episode}" * (not is_same)
+    reels = earlier.reels[is_same:]
+    below = tuple(replace(reel, arm=f"{lead}, {reel.arm}") for reel in reels)
+    return replace(strip, reels=(*strip.reels, *below))
 
 
 def _why_missing(name: str, session: Session) -> str:
@@ -125,10 +149,10 @@ def _why_missing(name: str, session: Session) -> str:
     return "did not report" if is_missing else f"made no comparison: {gate.entry.found}"
 
 
-def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult], tuple[Path, ...]]:
-    """Return the commit of a report, what a baseline would keep of it, and its path.
+def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult], Session | None]:
+    """Return the commit of a report, what a baseline would keep of it, and its session.
 
-    Of a baseline what it keeps; it is no session of a history.
+    Of a baseline what it keeps; it is no session.
     """
     # A baseline is an array, and a report an object; who reads it says what is wrong with it.
     try:
@@ -138,14 +162,14 @@ def _accepted(path: Path, kinds: Kinds) -> tuple[str, Mapping[str, KeptResult], 
         is_baseline = False
     if is_baseline:
         accepted = baseline.load(path, kinds)
-        return f"the baseline {path}", {} if accepted is None else accepted.gates, ()
+        return f"the baseline {path}", {} if accepted is None else accepted.gates, None
     session = read(path, kinds)
     kept = {}
     for row in filter(_is_compared, session.comparisons):
         kind, result = row.judgement.kind, row.judgement.result
         entry = ask(kind, "entry", result)
         kept[row.name] = KeptResult.of(row.name, kind, entry, commit=session.commit)
-    return session.commit, kept, (path,)
+    return session.commit, kept, session
 
 
 def _is_compared(row: Comparison) -> bool:
