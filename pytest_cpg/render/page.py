@@ -281,7 +281,7 @@ def _with_room(places: Sequence[float], wide: float, most: float) -> list[tuple[
     if len(clear) + 1 >= len(kept):
         return [*clear, end]
     left = min(places[0], most - wide * (len(kept) - 1))
-    shown = []
+    shown: list[tuple[int, float]] = []
     for number in kept:
         left = max(left, min(places[number], most - wide * (len(kept) - 1 - len(shown))))
         shown.append((number, left))
