@@ -205,8 +205,8 @@ def _why(begun: FloatArray, before: FloatArray) -> str:
     first = float(np.abs(begun).max(initial=0.0))
     if not len(before):
         return (
-            f"{_BROKEN} Its input was no prediction (numbers up to {first:.3g}): suspect the "
-            f"weights."
+            f"{_BROKEN} It was the first step of a plan, from numbers up to {first:.3g}: suspect "
+            f"the weights."
         )
     last = float(np.abs(before[-1]).max(initial=0.0))
     if last > _GROWN * max(first, 1.0):

@@ -90,8 +90,9 @@ class Evaluation(Judgement):
         return f"Evaluation({subject}{headline(self)})"
 
     def __str__(self) -> str:
-        """Return what a test would print, but for commands."""
-        return visible(text_of(section(self)))
+        """Return of which gate it is, and what a test would print, but for commands."""
+        subject = ", ".join(filter(None, (self.card.subject, self.card.kind)))
+        return visible("\n".join(filter(None, (subject, text_of(section(self))))))
 
     def _repr_html_(self) -> str | None:
         """Return the gate's part of a page for a notebook; None without the extra html."""

@@ -46,7 +46,9 @@ def comparison_page(session: Session) -> str:
     (row,) = gate.comparisons
     label = verdict_of(row.judgement.ruling)
     chip = macros.chip(tone_of(row), label)
-    body = f"{macros.signs()}<p>{chip}</p>{macros.comparison(row, gate)}"
+    subject = escape(", ".join(filter(None, (row.card.subject, row.card.kind))))
+    heading = f"<p><b>{subject}</b> {chip}</p>"
+    body = f"{macros.signs()}{heading}{macros.comparison(row, gate)}"
     return visible(
         f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{escape(label)}</title>'
         f"<style>{_source('html_page.css')}</style><main>{body}</main></html>"

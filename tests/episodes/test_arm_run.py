@@ -199,7 +199,7 @@ class Growing(TrueModel):
         ),
         (
             {"breaks_at": 0},
-            r"1\. Often .* Its input was no prediction \(.*\): suspect the weights",
+            r"1\. Often .* It was the first step of a plan, from .*: suspect the weights",
         ),
     ],
 )

@@ -135,7 +135,8 @@ def test_numbers_of_numpy_are_numbers():
 
 def test_it_is_printed_as_a_failing_test_prints_it():
     found = evaluate(Track(), mirrored, episodes=20, diagnose="never")
-    lines = str(found).splitlines()
+    subject, *lines = str(found).splitlines()
+    assert subject == "track, planning gap"
     assert (
         lines[0] == "MODEL BOTTLENECK: the model solves 0 of 20 starts, the true dynamics all 20."
     )
@@ -336,6 +337,7 @@ def test_a_notebook_shows_the_gates_part_of_the_page(monkeypatch):
     assert "pytest" not in text, "there is no test to run again"
     good = evaluate(Track(), right, episodes=20, margin=0.4)
     assert "MODEL AS GOOD AS ORACLE" in unescape(good._repr_html_())
+    assert "<b>track, planning gap</b>" in unescape(good._repr_html_())
     # Without the extra a notebook shows the text.
     monkeypatch.delitem(sys.modules, "pytest_cpg.render.html_page")
     monkeypatch.setitem(sys.modules, "jinja2", None)
