@@ -276,7 +276,16 @@ def seen(task: Task, states: FloatArray) -> npt.NDArray[Any]:
     Pictures [B, F, H, W, C] of 8 bits where the task has them, else observations [B, O], float64.
     """
     if has(task, SeenAsPictures):
-        return np.array(task.pictures(states), dtype=np.uint8)
+        pictures = np.array(task.pictures(states))
+        shape, wanted = pictures.shape, (len(states), *task.picture_shape)
+        # Of another way to read them, numbers may be of another type.
+        if shape != wanted or (pictures.dtype != np.uint8 and not hasattr(task, "reading")):
+            raise ComponentError(
+                f"pictures: need {list(wanted)} in uint8, 0 to 255, as picture_shape says, got "
+                f"{list(shape)} in {pictures.dtype}. Return (255 * frames).astype(np.uint8) of "
+                f"frames from 0 to 1."
+            )
+        return pictures
     return np.array(task.observe(states), dtype=np.float64)
 
 

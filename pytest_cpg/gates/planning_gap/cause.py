@@ -135,6 +135,29 @@ class Cause(StrEnum):
         "Give it more samples, iterations or horizon before the model is judged.",
         ("planner",),
     )
+    NOT_SEEN = (
+        "DOES NOT SEE",
+        "the encoder does not tell what is in its pictures: {unseen}.",
+        "Look at the encoder and at what it was trained on: the size and camera of its frames, "
+        "their order in a stack, and whether its loss needs what they show.",
+        ("unseen",),
+    )
+    NOT_PREDICTED = (
+        "DOES NOT PREDICT",
+        "the encoder tells {seen} of what is observed, and what is imagined from there is off by "
+        "{off} times what real steps change.",
+        "Train the dynamics longer, or on rollouts of several steps; check that actions are given "
+        "with the frames that they follow.",
+        ("imagined",),
+    )
+    NOT_RATED = (
+        "DOES NOT RATE",
+        "what is imagined is off by {off} times what real steps change, and yet plans are ranked "
+        "with a tau of {ranking}: what rates them is at fault.",
+        "Mend what rates plans, its score, reward, value or cost, on latents that the rollout "
+        "reaches.",
+        ("ranking",),
+    )
     NONE = "NONE"
 
 

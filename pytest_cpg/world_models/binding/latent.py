@@ -174,7 +174,7 @@ def _encode_of(learned: Any, observations: FloatArray) -> ArrayFunction:
 
 def _named(observations: npt.NDArray[Any]) -> str:
     """Return what a promise calls what a model is given."""
-    return "pictures [B, F, H, W, C]" if is_picture(observations) else "observations [B, O]"
+    return "pictures [B, F, H, W, C]" if observations.ndim > 2 else "observations [B, O]"
 
 
 def _rows_of(observations: npt.NDArray[Any]) -> int | None:
@@ -183,7 +183,7 @@ def _rows_of(observations: npt.NDArray[Any]) -> int | None:
     Small ones are called with as many rows as any other.
     """
     pixels = math.prod(observations.shape[1:])
-    if not is_picture(observations) or pixels * TILE <= _PIXELS:
+    if observations.ndim == 2 or pixels * TILE <= _PIXELS:
         return None
     return 1 << max(_FEWEST, int(math.log2(_PIXELS / pixels)))
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from pytest_cpg.contracts import BrokenModelError, CpgError, FloatArray, Task
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import SlowPictures
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.decisions import Decision, Decisions, evenly
@@ -22,6 +24,7 @@ from pytest_cpg.episodes.imagination import Imagination
 from pytest_cpg.episodes.probe import bound_arms, bound_as_truth, starts_of
 from pytest_cpg.episodes.stage import ArmProgress, Stage
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Misreading
+from pytest_cpg.gates.planning_gap.diagnosis import pictures
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import Evidence, Headroom, read_training_data
 from pytest_cpg.gates.planning_gap.diagnosis.misreadings import misread
 from pytest_cpg.gates.planning_gap.diagnosis.plan_scores import evidence_of
@@ -65,6 +68,10 @@ def diagnose(
     tell = progress or (lambda *_: None)
     try:
         headroom = evidence = misreading = None
+        if has(design.task, SlowPictures) and result.verdict == Verdict.MODEL_BOTTLENECK:
+            tell("diagnosis", Stage(0, 1, "decisions"))
+            seen = pictures.diagnosed(design, learned, starts_of(design), result)
+            return replace(seen, seconds=time.perf_counter() - begun)
         if result.verdict != Verdict.MODEL_BOTTLENECK:
             headroom = _headroom(design, oracle, result, tell)
         for episodes in _samples(result):

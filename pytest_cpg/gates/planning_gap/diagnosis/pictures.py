@@ -1,0 +1,375 @@
+"""Pictures: whether a model that sees them does not see, does not predict or does not rate.
+
+It is asked along real steps of its own arm alone, as only these are drawn. What is seen is what a
+probe, fitted on half of these episodes, reads from latents in the other half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_cpg.contracts import CpgError, FloatArray, IncompleteError, IntArray, Task
+from pytest_cpg.contracts.streams import Purpose, Stream
+from pytest_cpg.contracts.task import observed
+from pytest_cpg.episodes.decisions import evenly
+from pytest_cpg.episodes.design import Design, Starts
+from pytest_cpg.episodes.probe import bound_to_starts
+from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Misreading
+from pytest_cpg.gates.planning_gap.diagnosis import losses
+from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.planners.search import objective_of, rate
+from pytest_cpg.stats import Interval
+from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
+
+# Episodes, and steps of each that follow one another: of 50 with 100 steps, one real step in 20.
+_EPISODES, _STEPS = 16, 12
+# Of each episode, places where plans are ranked, and random plans there.
+_PLACES, _PLANS = 3, 24
+# Shares of what a column of observations varies by that a probe may leave, and of what steps change
+# that predictions may be off by.
+_MOST_UNSEEN, _MOST_OFF = 0.5, 0.7
+# Kendall's tau by which another reading has to rank plans better, and that it has to reach.
+_BETTER, _LEAST = 0.2, 0.3
+# Of a probe: penalties that are tried, in units of a latent's variance.
+_PENALTIES = 10.0 ** np.arange(-3, 4)
+# Orders of a stack that are tried.
+_MOST_FRAMES = 4
+
+Pictures = npt.NDArray[Any]
+
+
+class Reading(NamedTuple):
+    """Another way to give a model its pictures: as it is typed, and what it means."""
+
+    name: str
+    code: str
+    meaning: str
+    read: Callable[[Pictures], Pictures]
+
+
+def readings(frames: int) -> Iterator[Reading]:
+    """Yield all ways that are tried with a stack of so many frames."""
+    orders = permutations(range(frames)) if frames <= _MOST_FRAMES else [range(frames)[::-1]]
+    for order in orders:
+        if list(order) != [*range(frames)]:
+            code = f"pictures[:, {list(order)}]"
+            if list(order) == [*range(frames)][::-1]:
+                code = "pictures[:, ::-1], or pictures.flip(1) of tensors"
+            meaning = "the model was trained with the frames of a stack in another order"
+            yield Reading("STACK ORDER", code, meaning, partial(_in_order, order))
+    yield Reading(
+        "CHANNELS FIRST",
+        "pictures.transpose(0, 1, 4, 2, 3), or pictures.permute(0, 1, 4, 2, 3) of tensors",
+        "the model takes colours before rows and columns, and is given them last",
+        lambda p: np.ascontiguousarray(p.transpose(0, 1, 4, 2, 3)).reshape(p.shape),
+    )
+    yield Reading(
+        "PIXELS OF 0 TO 1",
+        "pictures / 255",
+        "the model was trained on pixels from 0 to 1, and is given 0 to 255",
+        lambda p: p / 255,
+    )
+    yield Reading(
+        "COLOUR ORDER",
+        "pictures[..., ::-1], or pictures.flip(-1) of tensors",
+        "the model was trained with blue first, and is given red first",
+        lambda p: p[..., ::-1],
+    )
+
+
+def _in_order(order: Sequence[int], pictures: Pictures) -> Pictures:
+    return pictures[:, list(order)]
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadOtherwise:
+    """A task whose pictures are read in another way."""
+
+    task: Any
+    reading: Reading
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.task, name)
+
+    def pictures(self, states: FloatArray) -> Pictures:
+        return self.reading.read(self.task.pictures(states))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Walks:
+    """Real steps of some episodes: states [E, T + 1, S], and the actions [E, T, A] between them."""
+
+    episodes: IntArray
+    states: FloatArray
+    actions: FloatArray
+    #: [E]: Steps taken before each.
+    at: IntArray
+
+
+def diagnosed(design: Design, learned: Any, starts: Starts, result: GateResult) -> Diagnosis:
+    """Return why a model that sees pictures has its gap; see the top of this module."""
+    with inference(learned):
+        model = bound_to_starts(learned, design, starts)
+        if model.planner is not None:
+            raise CpgError("a model that plans itself is not diagnosed; see --cpg-replay")
+        walks = _walks(design.task, starts, result)
+        latents = _seen(model, walks)
+        ranks = _ranks(design, model, walks, latents)
+        measures = _Measures(
+            ranking=losses.over_episodes(ranks),
+            unseen=losses.over_episodes(_unseen(design.task, walks, latents)),
+            off=losses.over_episodes(_off(design.task, model, walks, latents)),
+            is_constant=not (latents.std(axis=(0, 1)) > 0).any(),
+        )
+        misreading = None
+        if measures.ranking is None or measures.ranking.low < _LEAST:
+            misreading = _misreading(design, learned, starts, walks, ranks)
+    diagnosis = _told(measures)
+    return replace(
+        diagnosis,
+        misreading=misreading,
+        measures=(*measures.table,),
+        episodes=tuple(walks.episodes.tolist()),
+        decisions=len(walks.episodes) * _PLACES,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measures:
+    """What is known of a model; None where there is nothing to measure by."""
+
+    ranking: Interval | None
+    unseen: Interval | None
+    off: Interval | None
+    is_constant: bool
+
+    @property
+    def table(self) -> Iterator[Measure]:
+        """The lines below a gate."""
+        of_probe = f"of what is observed, not read from latents; bad above {_MOST_UNSEEN:g}"
+        of_steps = f"error of imagined steps / what they change; bad above {_MOST_OFF:g}"
+        yield Measure.of("ranking", self.ranking, "Kendall tau of random plans")
+        yield Measure.of("unseen", self.unseen, of_probe)
+        yield Measure.of("imagined", self.off, of_steps)
+
+
+def _told(measures: _Measures) -> Diagnosis:
+    """Return the cause that the measures show, in words."""
+    unseen, off = measures.unseen, measures.off
+    cause, words = Cause.NONE, {}
+    if measures.is_constant:
+        cause, words = Cause.NOT_SEEN, {"unseen": "it encodes all pictures alike: constant latents"}
+    elif measures.ranking is not None and measures.ranking.low > losses.MOST_CONFUSED:
+        return Diagnosis(
+            cause=cause,
+            summary=f"The model ranks plans as the truth does (tau {measures.ranking.estimate:.2f})"
+            f": what it sees, predicts and rates does not explain the gap.",
+            recommendation="Look at the planner: more samples, or fewer steps of each plan.",
+        )
+    elif unseen is not None and unseen.low > _MOST_UNSEEN:
+        cause = Cause.NOT_SEEN
+        share = f"{100 * unseen.estimate:.0f} %"
+        words = {"unseen": f"{share} of what is observed, no probe reads from its latents"}
+    elif off is not None and off.low > _MOST_OFF:
+        seen = "unknown" if unseen is None else f"{100 * max(0.0, 1 - unseen.estimate):.0f} %"
+        cause, words = Cause.NOT_PREDICTED, {"seen": seen, "off": f"{off.estimate:.2f}"}
+    elif off is not None and off.high < 1 and unseen is not None:
+        ranking = "unknown" if measures.ranking is None else f"{measures.ranking.estimate:.2f}"
+        cause, words = Cause.NOT_RATED, {"off": f"{off.estimate:.2f}", "ranking": ranking}
+    if cause == Cause.NONE:
+        return Diagnosis(
+            cause=cause,
+            summary="No single cause is shown to explain the gap.",
+            recommendation="",
+        )
+    return Diagnosis(
+        cause=cause,
+        summary=_sentence(cause.meaning.format(**words)),
+        recommendation=cause.advice,
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _walks(task: Task, starts: Starts, result: GateResult) -> _Walks:
+    """Return some steps that the learned arm took, of lost episodes first."""
+    arm, lost = result.learned, np.array(result.lost_episodes, dtype=np.intp)
+    others = np.setdiff1d(arm.indices, lost)
+    episodes = evenly(lost, _EPISODES)
+    episodes = np.sort(np.concatenate([episodes, evenly(others, _EPISODES - len(episodes))]))
+    length = int(min(_STEPS, *(len(arm.actions[episode]) for episode in episodes)))
+    states, actions, at = [], [], []
+    for number, episode in enumerate(episodes):
+        taken = np.asarray(arm.actions[episode])
+        begin = (len(taken) - length) * number // max(1, len(episodes) - 1)
+        walk = [starts.take(np.array([episode])).states]
+        for action in taken[: begin + length]:
+            walk.append(task.step(walk[-1], action[None]))
+        states.append(np.concatenate(walk[begin:]))
+        actions.append(taken[begin : begin + length])
+        at.append(begin)
+    return _Walks(
+        episodes=episodes, states=np.stack(states), actions=np.stack(actions), at=np.array(at)
+    )
+
+
+def _seen(model: BoundModel, walks: _Walks) -> FloatArray:
+    """Return the model's latents along the walks [E, T + 1, Z], which a memory carries."""
+    count, steps, size = walks.states.shape
+    if model.update is None:
+        return model.encode(walks.states.reshape(-1, size)).reshape(count, steps, -1)
+    along = [model.encode(np.ascontiguousarray(walks.states[:, 0]))]
+    for step in range(steps - 1):
+        after = np.ascontiguousarray(walks.states[:, step + 1])
+        along.append(model.update(along[-1], walks.actions[:, step], after))
+    return np.stack(along, axis=1)
+
+
+def _ranks(design: Design, model: BoundModel, walks: _Walks, latents: FloatArray) -> FloatArray:
+    """Return how a model ranks random plans in each episode: mean tau over its places [E]."""
+    task, horizon = design.task, int(design.planner.horizon)
+    steps = evenly(np.arange(walks.states.shape[1]), _PLACES)
+    states = np.ascontiguousarray(walks.states[:, steps]).reshape(-1, walks.states.shape[2])
+    begun = latents[:, steps].reshape(len(states), -1)
+    rngs = [
+        Stream.DIAGNOSIS.of(design.seed, Purpose.RANDOM_PLANS, int(episode), int(step))
+        for episode in walks.episodes
+        for step in steps
+    ]
+    plans = task.actions.sample(rngs, (_PLANS, horizon))
+    flat = plans.reshape(-1, *plans.shape[2:])
+    remaining = np.full(len(states), horizon)
+    objective = objective_of(design.planner)
+
+    def costs(scores: FloatArray) -> FloatArray:
+        return rate(scores.reshape(*plans.shape[:3]), remaining, objective=objective)[0]
+
+    reached = task.rollout(np.repeat(states, _PLANS, axis=0), flat)
+    true = costs(OracleDynamics(task).score(reached))
+    if model.has_own_cost or not model.rates_steps:
+        rated = model.plan_costs(begun, plans, remaining)
+    else:
+        rated = costs(model.score(model.rollout(np.repeat(begun, _PLANS, axis=0), flat)))
+    differs = (true != true[:, :1]).any(axis=1)
+    taus = losses.kendall_taus(rated, true)
+    # To call plans alike that are not is to rank them by chance.
+    taus = np.where(np.isnan(taus) & differs, 0.0, taus).reshape(len(walks.episodes), -1)
+    return losses.mean(taus, axis=1)
+
+
+def _unseen(task: Task, walks: _Walks, latents: FloatArray) -> FloatArray:
+    """Return the share of what is observed that a probe does not read [E], over moving columns."""
+    seen = observed(task, walks.states)
+    read = _probed(latents, seen)
+    scale = seen.reshape(-1, seen.shape[2]).std(axis=0)
+    moves = scale > 0
+    off = ((read - seen)[..., moves] / scale[moves]) ** 2
+    # A column that is not read at all leaves its whole variance, and no more.
+    return np.asarray(np.minimum(off.mean(axis=1), 1.0).mean(axis=1))
+
+
+def _off(task: Task, model: BoundModel, walks: _Walks, latents: FloatArray) -> FloatArray:
+    """Return how far imagined steps are off, per what the true ones change [E].
+
+    By the latents of what was seen, or by what a probe reads from both: by what is nearer.
+    """
+    imagined = model.rollout(latents[:, 0], walks.actions)
+    own = slice(0, model.described(latents).shape[-1])
+    begun, true, after = latents[:, :1, own], latents[:, 1:, own], imagined[..., own]
+    seen = observed(task, walks.states)
+    read = _probed(latents[..., own], seen, after)
+    scale = seen.reshape(-1, seen.shape[2]).std(axis=0)
+    moves = scale > 0
+    shares = []
+    told, before, behind = (
+        part[..., moves] / scale[moves] for part in (read, seen[:, :1], seen[:, 1:])
+    )
+    for off, change in ((after - true, true - begun), (told - behind, behind - before)):
+        lengths = [np.sqrt((part**2).sum(axis=(1, 2))) for part in (off, change)]
+        shares.append(losses.ratio(*lengths))
+    return np.asarray(np.fmin(*shares))
+
+
+def _probed(latents: FloatArray, seen: FloatArray, asked: FloatArray | None = None) -> FloatArray:
+    """Return what a ridge reads from latents [E, T, Z], or others, of what was seen [E, T, O].
+
+    Fitted on every other episode and read in the rest, both ways round.
+    """
+    asked = latents if asked is None else asked
+    read = np.empty((*asked.shape[:2], seen.shape[2]))
+    parity = np.arange(len(latents)) % 2
+    for side in (0, 1):
+        fitted = latents[parity == side].reshape(-1, latents.shape[2])
+        targets = seen[parity == side].reshape(-1, seen.shape[2])
+        rows = asked[parity != side]
+        read[parity != side] = _ridge(fitted, targets, rows.reshape(-1, rows.shape[2])).reshape(
+            *rows.shape[:2], -1
+        )
+    return read
+
+
+def _ridge(inputs: FloatArray, targets: FloatArray, asked: FloatArray) -> FloatArray:
+    """Return what a ridge regression says of rows [M, Z], its penalty chosen by leaving one out."""
+    mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
+    unit = np.where(scale > 0, scale, np.inf)
+    u, s, vt = np.linalg.svd((inputs - mean) / unit, full_matrices=False)
+    centre = targets.mean(axis=0)
+    centred, rows = targets - centre, (asked - mean) / unit
+    best, errors = np.zeros((len(asked), targets.shape[1])), np.full(targets.shape[1], np.inf)
+    for penalty in _PENALTIES * len(inputs):
+        shrunk = s**2 / (s**2 + penalty)
+        fit = (u * shrunk) @ (u.T @ centred)
+        leverage = ((u**2) * shrunk).sum(axis=1)
+        left = ((centred - fit) / (1 - leverage + 1e-9)[:, None]) ** 2
+        error = left.mean(axis=0)
+        better = error < errors
+        answer = rows @ (vt.T * (s / (s**2 + penalty))) @ (u.T @ centred)
+        best[:, better], errors[better] = answer[:, better], error[better]
+    return np.asarray(best + centre)
+
+
+def _misreading(
+    design: Design, learned: Any, starts: Starts, walks: _Walks, ranks: FloatArray
+) -> Misreading | None:
+    """Return the reading of pictures with which a model ranks plans much better, if one does."""
+    found: list[tuple[float, Reading]] = []
+    for reading in readings(design.task.picture_shape[0]):  # type: ignore[attr-defined]  # it sees
+        other: Any = _ReadOtherwise(design.task, reading)
+        again = _ranks_otherwise(replace(design, task=other), learned, starts, walks)
+        better = losses.over_episodes(again - ranks)
+        mean = float(np.nanmean(again))
+        if better is not None and better.low > _BETTER and mean > _LEAST:
+            found.append((mean, reading))
+    if not found:
+        return None
+    mean, reading = max(found, key=lambda pair: pair[0])
+    return Misreading(
+        name=reading.name,
+        summary=f"{_sentence(reading.meaning)}. With `encode({reading.code.split(', or')[0]})` it "
+        f"ranks plans with a tau of {mean:.2f}, and as it is with {np.nanmean(ranks):.2f}.",
+        recommendation=f"Let encode begin with `pictures = {reading.code}`.",
+        is_decisive=True,
+    )
+
+
+def _ranks_otherwise(design: Design, learned: Any, starts: Starts, walks: _Walks) -> FloatArray:
+    """Return how a model ranks plans by other pictures [E]; nan where it does not take them."""
+    try:
+        model = bound_to_starts(learned, design, starts)
+        return _ranks(design, model, walks, _seen(model, walks))
+    except IncompleteError:
+        raise
+    # A model may raise anything for pictures that it was never given.
+    except Exception:
+        return np.full(len(walks.episodes), np.nan)

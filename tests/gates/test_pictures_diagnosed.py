@@ -1,0 +1,119 @@
+"""Models that see a maze in pixels, each with one fault, and what a gate says of it."""
+
+import numpy as np
+import pytest
+
+import pytest_cpg
+from pytest_cpg.planners import RandomShooting
+from pytest_cpg.tasks.pixel_task import seen_as_pixels
+
+pytest.importorskip("PIL")
+SIZE = 96
+AGENT = np.array([214, 106, 48])
+
+
+class Seeing:
+    """Finds the agent by its colour in the last frame, and knows the maze."""
+
+    def __init__(self, task, read=lambda pictures: pictures):
+        self.inner, self.read = task.inner, read
+        cells = [len(line) for line in task.inner.layout.split()]
+        self.cells = np.array([cells[0], len(cells)])
+
+    def encode(self, pictures):
+        frames = self.read(np.asarray(pictures))[:, -1]
+        is_agent = np.abs(frames - AGENT).sum(axis=-1) < 40
+        rows, columns = np.mgrid[:SIZE, :SIZE] + 0.5
+        count = np.maximum(1, is_agent.sum(axis=(1, 2)))
+        places = [(part * is_agent).sum(axis=(1, 2)) / count for part in (columns, rows)]
+        return np.clip(np.rint(np.stack(places, 1) * self.cells / SIZE - 0.5), 0, self.cells - 1)
+
+    def rollout(self, latents, plans):
+        return self.inner.rollout(np.asarray(latents), plans)
+
+    def decode(self, latents):
+        return latents
+
+
+class Shuffled(Seeing):
+    """As one that was trained on frames of other steps: its latents tell nothing."""
+
+    def encode(self, pictures):
+        rows = [np.random.default_rng(np.frombuffer(p.tobytes(), np.uint32)) for p in pictures]
+        return np.stack([row.uniform(1, 6, size=2) for row in rows])
+
+
+class Constant(Seeing):
+    def encode(self, pictures):
+        return np.ones((len(pictures), 2))
+
+
+class Still(Seeing):
+    def rollout(self, latents, plans):
+        return np.repeat(np.asarray(latents)[:, None], plans.shape[1], axis=1)
+
+
+class Misled(Seeing):
+    def score(self, latents):
+        return -self.inner.score(latents)
+
+
+def diagnosed(model, stack=1):
+    task = seen_as_pixels("maze", size=SIZE, stack=stack)
+    gate = pytest_cpg.evaluate(
+        task,
+        model(task),
+        planner=RandomShooting(candidates=60, horizon=15),
+        episodes=20,
+        budget=None,
+        cache=None,
+        diagnose="always",
+        max_verdict="BAD",
+    )
+    # One real step in twenty, and a gate of few steps has as many of them asked about.
+    assert task.frames_drawn <= 1.05 * gate.learned.steps.sum() + 16 * (12 + stack)
+    return gate
+
+
+def test_a_model_that_sees_and_predicts_loses_nothing():
+    gate = diagnosed(Seeing)
+    assert gate.oracle.success_rate == gate.learned.success_rate > 0.9
+
+
+@pytest.mark.parametrize(
+    ("model", "cause", "said"),
+    [
+        (Constant, "DOES NOT SEE", "encodes all pictures alike: constant latents"),
+        (Shuffled, "DOES NOT SEE", "no probe reads from its latents"),
+        (Still, "DOES NOT PREDICT", "the encoder tells 100 % of what is observed"),
+        (Misled, "DOES NOT RATE", "what rates them is at fault"),
+    ],
+)
+def test_what_a_model_does_not_do_is_named(model, cause, said):
+    found = diagnosed(model).diagnosis
+    assert found.cause == cause, found
+    assert said in found.summary.replace("The encoder tells", "the encoder tells")
+    assert found.recommendation
+    assert found.misreading is None
+
+
+@pytest.mark.parametrize(
+    ("read", "stack", "name", "code"),
+    [
+        (lambda p: p[:, ::-1], 12, "STACK ORDER", "pictures[:, ::-1]"),
+        (lambda p: p[..., ::-1], 1, "COLOUR ORDER", "pictures[..., ::-1]"),
+        (lambda p: 255.0 * p, 1, "PIXELS OF 0 TO 1", "pictures / 255"),
+        (
+            lambda p: p.reshape(*p.shape[:2], 3, SIZE, SIZE).transpose(0, 1, 3, 4, 2),
+            1,
+            "CHANNELS FIRST",
+            "pictures.transpose(0, 1, 4, 2, 3)",
+        ),
+    ],
+)
+def test_pictures_that_are_misread_are_told_with_the_line_to_type(read, stack, name, code):
+    found = diagnosed(lambda task: Seeing(task, read), stack=stack).diagnosis
+    assert found.misreading is not None, found
+    assert found.misreading.name == name
+    assert f"`pictures = {code}" in found.misreading.recommendation
+    assert found.is_misread
