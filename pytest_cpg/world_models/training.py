@@ -13,6 +13,7 @@ from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
 from pytest_cpg.world_models.binding.torch_state import one_torch_thread
 from pytest_cpg.world_models.mlp import MLP, Activation, Scaling, Variant, float32, forward
+from pytest_cpg.world_models.optimiser import Adam, one_cycle
 from pytest_cpg.world_models.transitions import Transitions
 
 # Relative spread below which a column counts as constant: rounding of float32.
@@ -92,14 +93,8 @@ def train_mlp(
         left = epochs * math.ceil(len(inputs) / batch_size)
         left = left if steps is None else min(left, steps)
         lowest, best = float("inf"), network
-        optimiser = torch.optim.Adam([*network[0], *network[1]], lr=learning_rate, fused=True)
-        pace: torch.optim.lr_scheduler.LRScheduler
-        if schedule == "constant":
-            pace = torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
-        else:
-            pace = torch.optim.lr_scheduler.OneCycleLR(
-                optimiser, max_lr=learning_rate, total_steps=left
-            )
+        optimiser = Adam([*network[0], *network[1]])
+        cycle = one_cycle(learning_rate, left)
 
         def held_errors() -> Tensor:
             """Return errors on rows that are kept from training, in the task's units."""
@@ -111,15 +106,17 @@ def train_mlp(
             order = torch.randperm(len(inputs), generator=generator)
             batches = torch.split(order, batch_size)[:left]
             for batch in batches:
-                optimiser.zero_grad()
                 outputs = forward(*network, inputs[batch], activation)
-                torch.autograd.backward((outputs - targets[batch]).square().mean())
-                optimiser.step()
-                pace.step()
+                loss = (outputs - targets[batch]).square().mean()
+                if schedule == "one-cycle":
+                    rate, momentum = next(cycle)
+                    optimiser.step(loss, rate=rate, momentum=momentum)
+                else:
+                    optimiser.step(loss, rate=learning_rate)
             errors = held_errors()
-            loss = float((errors / units).square().mean())
-            if loss < lowest:
-                lowest, validation_error = loss, float(errors.square().mean())
+            held_loss = float((errors / units).square().mean())
+            if held_loss < lowest:
+                lowest, validation_error = held_loss, float(errors.square().mean())
                 weights, biases = ([p.detach().clone() for p in parts] for parts in network)
                 best = weights, biases
             left -= len(batches)

@@ -27,6 +27,7 @@ from pytest_cpg.world_models.ensembles.networks import (
 )
 from pytest_cpg.world_models.ensembles.rollout import ClipBounds, Terminated
 from pytest_cpg.world_models.mlp import Scaling, float32
+from pytest_cpg.world_models.optimiser import Adam
 from pytest_cpg.world_models.training import scaled
 from pytest_cpg.world_models.transitions import Transitions
 
@@ -155,16 +156,14 @@ def _fitting(
         parameters.append(bounds)
     for parameter in parameters:
         parameter.requires_grad_()
-    optimiser = torch.optim.Adam(parameters, lr=learning_rate, fused=True)
+    optimiser = Adam(parameters)
     for _ in range(updates):
         places = torch.randint(len(inputs), (members, batch_size), generator=generator)
         rows = resamples.gather(1, places)
-        optimiser.zero_grad()
         fit = fitted(architecture, heads, inputs[rows], targets[rows])
         loss = _loss(fit, targets[rows], ends=architecture.ends)
         total = loss if bounds is None else loss + _BOUNDS_WEIGHT * (bounds[1] - bounds[0]).sum()
-        torch.autograd.backward(total)
-        optimiser.step()
+        optimiser.step(total, rate=learning_rate)
         yield float(loss.detach()) / members
     for parameter in parameters:
         parameter.requires_grad = False
