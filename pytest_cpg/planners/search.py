@@ -21,6 +21,8 @@ Gradients: TypeAlias = Literal["auto", "finite-differences"]
 Rngs: TypeAlias = Sequence[np.random.Generator]
 """Each episode's own stream."""
 
+# Bytes that imagined states may take at a time.
+_ROOM = 1 << 27
 _CHOICES = {"ties": Ties, "objective": Objective, "gradients": Gradients}
 # Fields that say how many plans a planner looks at.
 _WIDTHS = ("candidates", "samples", "width")
@@ -107,11 +109,28 @@ def written(planner: Any, always: Container[str]) -> str:
 
 def score_plans(world_model: PlanningModel, latents: FloatArray, plans: FloatArray) -> FloatArray:
     """Imagine every candidate: latents [N, Z], plans [N, K, H, A] to scores [N, K, H]."""
-    episodes, candidates, horizon, size = plans.shape
-    imagined = world_model.rollout(
-        np.repeat(latents, candidates, axis=0), plans.reshape(episodes * candidates, horizon, size)
-    )
-    return world_model.score(imagined).reshape(episodes, candidates, horizon)
+
+    def scored(part: FloatArray) -> FloatArray:
+        rows = part.reshape(-1, *part.shape[2:])
+        imagined = world_model.rollout(np.repeat(latents, part.shape[1], axis=0), rows)
+        return world_model.score(imagined).reshape(part.shape[:3])
+
+    return _in_parts(scored, latents, plans)
+
+
+def _in_parts(
+    rating: Callable[[FloatArray], FloatArray], latents: FloatArray, plans: FloatArray
+) -> FloatArray:
+    """Return what rates plans [N, K, H, A]: [N, K, ...], of so many candidates as fit into memory.
+
+    Each part is of every episode, whose noise is drawn in the same order.
+    """
+    episodes, candidates, horizon, _ = plans.shape
+    most = max(1, _ROOM // max(1, episodes * horizon * latents.shape[1] * latents.itemsize))
+    if candidates <= most:
+        return rating(plans)
+    parts = [rating(plans[:, begin : begin + most]) for begin in range(0, candidates, most)]
+    return np.concatenate(parts, axis=1)
 
 
 def cut_at_best(
@@ -249,7 +268,8 @@ def rate_plans(
     execute = choice.get("execute")
     if choice["objective"] != "terminal" or execute is None or not has(world_model, PlanCosts):
         return rate(score_plans(world_model, latents, plans), remaining, **choice)
-    costs = world_model.plan_costs(latents, plans, np.minimum(remaining, plans.shape[2]))
+    lengths = np.minimum(remaining, plans.shape[2])
+    costs = _in_parts(lambda part: world_model.plan_costs(latents, part, lengths), latents, plans)
     return costs, np.broadcast_to(np.minimum(remaining, execute)[:, None], costs.shape)
 
 

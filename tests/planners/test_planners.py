@@ -369,3 +369,28 @@ def test_a_narrow_beam_comes_near_to_all_plans_at_a_part_of_the_cost():
     everything, greedy = searched(BeamSearch(width=3**5, horizon=6)), searched(Greedy())
     beam = searched(BeamSearch(width=4, horizon=6))
     assert score_of(everything) <= score_of(beam) < score_of(greedy)
+
+
+@pytest.mark.parametrize("objective", ["best", "terminal"])
+def test_plans_rated_some_at_a_time_are_those_rated_at_once(monkeypatch, objective):
+    cart = Cart(BoxActions([-1.0], [1.0]))
+    seeds = np.arange(3)
+    states = np.array([np.random.default_rng(seed).uniform(-1, 1, 2) for seed in seeds])
+    starts = Starts(episodes=seeds, states=states, seeds=seeds, skipped=0)
+    planner = CEM(samples=10, horizon=5, objective=objective, execute=2)
+    asked = []
+
+    class Noted(Cart):
+        def rollout(self, states, actions):
+            asked.append(len(states))
+            return super().rollout(states, actions)
+
+    whole = arm_of("oracle", cart, planner, cart, starts, seed=0)
+    # Four plans of five steps in three episodes, of two numbers each.
+    monkeypatch.setattr("pytest_cpg.planners.search._ROOM", 4 * 5 * 3 * 2 * 8)
+    noted = Noted(cart.actions)
+    parts = arm_of("oracle", cart, planner, noted, starts, seed=0)
+    assert set(asked[:3]) == {12, 6}
+    np.testing.assert_array_equal(parts.returns, whole.returns)
+    np.testing.assert_array_equal(np.concatenate(parts.actions), np.concatenate(whole.actions))
+    np.testing.assert_array_equal(parts.model_steps, whole.model_steps)
