@@ -14,6 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from github_job import BASH, Job, filled
+
+from pytest_cpg.render.command import main as command
 
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.skipif(
@@ -58,13 +61,6 @@ else:
     comments[1]["body"] = text
 store.write_text(json.dumps(comments))
 """
-# As the runner starts a step whose shell is bash.
-BASH = ("--noprofile", "--norc", "-eo", "pipefail", "-c")
-
-
-def filled(text, context):
-    """Return a text with the values of its expressions; one that is not known fails the test."""
-    return re.sub(r"\$\{\{ *([\w.-]+) *\}\}", lambda found: context[found[1]], str(text))
 
 
 def run(step, folder, context, **environment):
@@ -218,41 +214,147 @@ def test_the_page_on_ci_shows_the_workflow_of_init():
     assert re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1] == TEMPLATE
 
 
-def test_the_workflow_of_init_installs_what_there_is_and_runs_every_gate(tmp_path):
-    """Its scripts in bash, with stand-ins that write down what they are given."""
-    (job,) = WORKFLOW["jobs"].values()
+# Numbers alone: what is tested is the job, and README's first gate needs no torch.
+MAZE = """
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def learned_dynamics(oracle_dynamics):
+    return {model}
+"""
+RIGHT = "lambda o, a: np.asarray(oracle_dynamics(o, a))"
+WALL_BLIND = "lambda o, a: o + a"
+
+
+@pytest.fixture
+def origin(tmp_path, monkeypatch):
+    """What `pytest-cpg init` writes, under git, with a gate on a maze; commit a model with it."""
+    for name in ("CI", "GITHUB_ACTIONS", "PYTEST_ADDOPTS"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "origin"
+    assert command(["init", str(folder), "--from", "git+https://hub.example/o/pytest-cpg@abc"]) == 0
+    gates = folder / "tests" / "world_model"
+    test = gates / "test_planning_gap.py"
+    test.write_text(test.read_text("utf-8").replace("reacher-easy", "maze"), encoding="utf-8")
+    git = (shutil.which("git"), "-c", "user.name=a", "-c", "user.email=a@example.com")
+
+    def commit(model):
+        (gates / "conftest.py").write_text(MAZE.format(model=model), encoding="utf-8")
+        for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "--allow-empty", "-m", "a")):
+            subprocess.run([*git, *words], cwd=folder, check=True)
+
+    return folder, commit
+
+
+def at_github(tmp_path, folder, event, **more):
+    """Return a job at GitHub for an event, and its context."""
+    context = {
+        "matrix.python": "3.12",
+        "runner.os": "Linux",
+        "github.run_id": str(len(list(tmp_path.iterdir()))),
+        "github.run_attempt": "1",
+        "github.event_name": event,
+        "github.event.pull_request.number": "7" * (event == "pull_request"),
+        "github.token": "secret",
+        "vars.TORCH_INDEX": "",
+        "steps.upload.outputs.artifact-url": "",
+    }
+    address = {
+        "GITHUB_SERVER_URL": "https://github.example",
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_RUN_ID": context["github.run_id"],
+        "GITHUB_REF_NAME": "main",
+    }
+    return Job(tmp_path / "github", folder, {**context, **more}, environment=address)
+
+
+def test_the_workflow_of_init_is_run_step_by_step_on_main_and_on_a_pull_request(tmp_path, origin):
+    pytest.importorskip("jinja2")
+    folder, commit = origin
+    workflow = yaml.safe_load((folder / ".github/workflows/world-model.yml").read_text("utf-8"))
     # YAML 1.1 reads the key "on" as true.
-    assert set(WORKFLOW[True]) == {"pull_request", "push"}
-    uses = [step["uses"].partition("@")[0] for step in job["steps"] if "uses" in step]
-    assert uses == [
-        *("actions/checkout", "actions/setup-python", "actions/cache/restore"),
-        *("actions/cache/save", "actions/upload-artifact"),
+    assert workflow[True] == {"pull_request": None, "push": {"branches": ["main"]}}
+    (job,) = workflow["jobs"].values()
+    assert job["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13"]}
+    commit(RIGHT)
+    main = at_github(tmp_path, folder, "push")
+    assert main.run(job), main.log
+    source = "@ git+https://hub.example/o/pytest-cpg@abc"
+    assert main.asked == [
+        *("python 3.12", "install torch", f"install pytest-cpg[control,torch,html] {source}"),
     ]
-    for name in ("pip", "pytest"):
-        tool = tmp_path / name
-        tool.write_text(
-            f'#!/bin/sh\necho {name} "$@" >> said.txt\n'
-            'echo \'"session": {"exit_code": 0,\' > cpg.json\n',
-            encoding="utf-8",
-        )
-        tool.chmod(0o755)
-    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    (kept,) = (tmp_path / "github" / "artifacts").iterdir()
+    assert kept.name == "cpg-3.12"
+    assert {path.name for path in kept.iterdir()} == {"cpg.html", "cpg.json"}
+    assert "--cpg-drift" not in main.log
+    # Accepted on main, as the docs say, from the report of the job.
+    report, accepted = kept / "cpg.json", folder / ".cpg" / "baseline.json"
+    assert command(["accept", str(report), f"--baseline={accepted}"]) == 0
+    commit(WALL_BLIND)
+    pull = at_github(tmp_path, folder, "pull_request", **{"vars.TORCH_INDEX": "where/it is"})
+    assert not pull.run(job)
+    assert "REGRESSED" in pull.log
+    assert "install --index-url where/it is torch" in pull.asked
+    # The arms that do not change came from main, and the history goes on.
+    page = (tmp_path / "github" / "artifacts" / "cpg-3.12" / "cpg.html").read_text("utf-8")
+    assert "2 commits" in page
+    assert "CI run" in page
+    summary = (tmp_path / "github" / "summary.md").read_text("utf-8")
+    assert re.search(r"lost \d+ starts, gained 0", summary)
 
-    def said(name, **environment):
-        (tmp_path / "said.txt").unlink(missing_ok=True)
-        step = scripted(job["steps"])[name]
-        done = run(step, tmp_path, {}, PATH=path, **environment)
-        assert done.returncode == 0, done.stderr
-        return (tmp_path / "said.txt").read_text("utf-8").splitlines()
 
-    needed = "pip install pytest-cpg[control,torch,html]"
-    assert said("Install", TORCH_INDEX="") == ["pip install torch", needed]
-    (tmp_path / "pyproject.toml").touch()
-    assert said("Install", TORCH_INDEX="where/it is") == [
-        *("pip install --index-url where/it is torch", needed, "pip install -e .")
-    ]
-    gates = "pytest -m cpg --cpg-html=cpg.html --cpg-json=cpg.json"
-    assert said("Gates") == [gates]
-    (tmp_path / ".cpg").mkdir()
-    (tmp_path / ".cpg" / "baseline.json").touch()
-    assert said("Gates") == [f"{gates} --cpg-drift=fail"]
+def test_the_workflow_installs_what_each_python_needs_and_your_own_package(tmp_path, origin):
+    folder, commit = origin
+    (folder / "pyproject.toml").write_text("[project]\nname = 'mine'\n", encoding="utf-8")
+    commit(RIGHT)
+    (job,) = WORKFLOW["jobs"].values()
+    steps = [step for step in job["steps"] if step.get("name") == "Install"]
+    first = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+    pulled = at_github(tmp_path, folder, "push", **{"matrix.python": "3.13"})
+    assert pulled.run({**job, "steps": [*first, *steps]}), pulled.log
+    torch, needed, control, ours, mine = pulled.asked
+    assert torch == "install torch"
+    assert needed.startswith("install mujoco>=3.17,<4 dm-env ")
+    # The docs name the same packages.
+    page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^    (dm-env .*)$", page, re.MULTILINE)[0].split()) < set(
+        needed.split()
+    )
+    assert control == "install --no-deps dm-control>=1.0.50,<1.1"
+    assert (ours, mine) == ("install pytest-cpg[html,torch,html]", "install -e .")
+
+
+@pytest.mark.skipif(not shutil.which("jq"), reason="needs jq")
+def test_the_job_of_the_actions_page_is_run_step_by_step(tmp_path, origin):
+    pytest.importorskip("jinja2")
+    page = (ROOT / "docs" / "action.md").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    assert workflow[True] == {"pull_request": None, "push": {"branches": ["main"]}}
+    (job,) = workflow["jobs"].values()
+    folder, commit = origin
+    comments = tmp_path / "github" / "work" / "comments.json"
+
+    def ran(event):
+        done = at_github(tmp_path, folder, event)
+        done.own["OWNER/pytest-cpg"] = ACTION
+        (tmp_path / "github" / "tools" / "gh").write_text(GH, encoding="utf-8")
+        (tmp_path / "github" / "tools" / "gh").chmod(0o755)
+        return done, done.run(job)
+
+    commit(RIGHT)
+    accept = [sys.executable, "-m", "pytest", "-q", "--cpg-update-baseline"]
+    subprocess.run(accept, cwd=folder, check=True, capture_output=True)
+    commit(RIGHT)
+    main, is_green = ran("push")
+    assert is_green, main.log
+    assert main.asked[:2] == ["python 3.11", "install torch"]
+    assert not comments.exists(), "there is no pull request to write one on"
+    commit(WALL_BLIND)
+    pull, is_green = ran("pull_request")
+    assert not is_green
+    assert "MODEL BOTTLENECK" in pull.log
+    assert "MODEL BOTTLENECK" in json.loads(comments.read_text("utf-8"))[1]["body"]
+    artifact = tmp_path / "github" / "artifacts" / "cpg" / "cpg.html"
+    assert "2 commits" in artifact.read_text("utf-8"), "main's history is there"

@@ -730,6 +730,22 @@ def test_no_link_is_followed_out_of_the_folder(name, tmp_path, said):
     assert said("init", str(folder))[0] == (2 if name == "pytest.ini" else 0)
 
 
+def test_the_workflow_takes_the_plugin_from_an_address(tmp_path, said):
+    for wrong in (
+        "main",
+        'git+https://hub.example/o/r"; rm -rf /',
+        "git+https://hub.example/$(id)",
+    ):
+        code, printed = said("init", str(tmp_path / "a"), "--from", wrong)
+        assert code == 2
+        assert "Write git+https://HOST/OWNER/pytest-cpg" in printed
+    assert not (tmp_path / "a").exists()
+    address = "git+https://hub.example/o/pytest-cpg@abc"
+    assert said("init", str(tmp_path / "a"), "--from", address)[0] == 0
+    workflow = (tmp_path / "a/.github/workflows/world-model.yml").read_text("utf-8")
+    assert f'pip install "pytest-cpg[$control,torch,html] @ {address}"\n' in workflow
+
+
 def test_a_file_that_is_there_is_kept_and_nothing_else_is_written(tmp_path, said):
     workflow = tmp_path / ".github" / "workflows" / "world-model.yml"
     workflow.parent.mkdir(parents=True)

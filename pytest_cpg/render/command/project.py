@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import configparser
 import os
+import re
 import shlex
 import sys
 import tomllib
@@ -35,6 +36,9 @@ _FILES = {
     ".github/workflows/world-model.yml": "the job; make it a required check",
 }
 _INI = "pytest.ini"
+# What the workflow installs, and where else it may come from.
+_RELEASE = '"pytest-cpg[$control,torch,html]"'
+_ADDRESS = re.compile(r"[\w.:/@+~#=&%-]+", re.ASCII)
 _NEEDED = ("dm_control", "torch", "jinja2")
 
 
@@ -163,6 +167,24 @@ def declare_init(parser: argparse.ArgumentParser) -> None:
         default=Path(),
         help="top of the repository (default: here)",
     )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="ADDRESS",
+        type=_address,
+        help="where pip gets pytest-cpg from in the workflow, such as a commit of it, "
+        "git+https://HOST/OWNER/pytest-cpg@COMMIT (default: its release)",
+    )
+
+
+def _address(text: str) -> str:
+    # It stands in quotes, in a line that a shell reads.
+    if "://" not in text or not _ADDRESS.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"need an address as pip takes it, got {text!r}. Write "
+            f"git+https://HOST/OWNER/pytest-cpg"
+        )
+    return text
 
 
 def init(arguments: argparse.Namespace) -> tuple[list[str], int]:
@@ -181,7 +203,10 @@ def init(arguments: argparse.Namespace) -> tuple[list[str], int]:
             )
     for name in wanted:
         source = files(__package__) / "repository" / f"{Path(name).name}.txt"
-        write_text(folder / name, source.read_text(encoding="utf-8"), what="the file")
+        text = source.read_text(encoding="utf-8")
+        if arguments.source:
+            text = text.replace(_RELEASE, f'{_RELEASE[:-1]} @ {arguments.source}"')
+        write_text(folder / name, text, what="the file")
     widest = max(map(len, wanted))
     lines = ["written:", *(f"  {name:{widest}s}  {what}" for name, what in wanted.items())]
     if settings:
