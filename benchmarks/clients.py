@@ -12,7 +12,9 @@ import statistics
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -213,6 +215,9 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
+            # Beside a torch for CPUs alone, torchvision is not imported without it.
+            sys.path.append(str(Path(__file__).parent.parent / "tests"))
+            import_module("cpu_torchvision")
             import stable_worldmodel.solver  # noqa: F401
         # Its imports fail in many ways where torch and torchvision do not fit.
         except (ImportError, RuntimeError) as error:

@@ -143,6 +143,42 @@ def test_plans_of_an_episode_are_rated_at_once(network, count):
     assert np.array_equal(found, expected)
 
 
+class OneSlot(Predictor):
+    """Keeps what it encoded last by the start's id, refuses to encode it twice, as PreJEPA does."""
+
+    def get_cost(self, info, candidates):
+        assert "action" in info, "action key must be in info_dict"
+        known = getattr(self, "slot", {"id": torch.zeros(0), "step_idx": torch.zeros(0)})
+        if not all(torch.equal(known[name], info[name][:, 0]) for name in known if name != "goal"):
+            assert "goal_emb" not in info, "goal_emb key already in info_dict"
+            names = ("id", "step_idx")
+            self.slot = known = {name: info[name][:, 0] for name in names}
+            self.slot["goal"] = self.encoder(info["goal"])
+        info["goal_emb"] = known["goal"]
+        last = self.rollout(info, candidates)["predicted_emb"][:, :, -1]
+        return (last - info["goal_emb"]).square().sum(dim=-1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 20])
+def test_a_model_that_keeps_one_start_is_given_each_as_if_it_were_new(count):
+    network = OneSlot()
+    found, expected = planned_costs(network, count)
+    assert np.array_equal(found, expected)
+    # Asked through another object, it has kept nothing of these starts.
+    found, expected = planned_costs(network, count)
+    assert np.array_equal(found, expected)
+
+
+def test_an_assertion_of_the_model_itself_is_the_users_to_see():
+    class Asserts(Predictor):
+        def get_cost(self, info, candidates):
+            raise AssertionError("no action fits")
+
+    model = StableWorldModel(Asserts(), action_size=2, info="state")
+    with pytest.raises(AssertionError, match="no action fits"):
+        model.episode_costs(model.encode(np.zeros((1, 2))), np.zeros((1, 4, 3, 2)))
+
+
 def test_several_episodes_are_rated_at_once_where_that_is_right():
     network = FirstGoal()
     planned_costs(network, 20)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,11 +22,27 @@ from pytest_cpg.world_models.binding.tensors import Tensor, torch
 Info: TypeAlias = Callable[[Tensor], Mapping[str, Tensor]]
 Given: TypeAlias = dict[str, Tensor]
 Ask: TypeAlias = Callable[[Given, Tensor], Tensor]
-# What a model was given for observations and a shape of plans, with what it left there.
-Kept: TypeAlias = OrderedDict[tuple[bytes, tuple[int, ...]], Given]
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """What a model is given for some observations and a shape of plans, and what it left there.
+
+    As in its own library it is also given an ``id`` and a ``step_idx`` [N, K], by which some models
+    know what they have encoded; the number is no other's.
+    """
+
+    given: Given
+    named: Given
+    left: Given = field(default_factory=dict)
+
+
+Kept: TypeAlias = OrderedDict[tuple[bytes, tuple[int, ...]], Reading]
 
 # Plans in a call that rates steps, and starts whose encodings are kept from call to call.
 _AT_ONCE, _MOST_KEPT = 64, 64
+# One for each start in the process: a model may be asked through several of ours.
+_NUMBERS = count()
 
 
 class StableWorldModel:
@@ -77,6 +95,7 @@ class StableWorldModel:
 
     def _begin(self) -> None:
         self._kept: Kept = OrderedDict()
+        self._takes_leavings = True
         if self._predicted is None:
             self.score, self.episode_costs = self._cost, self._episode_costs
         else:
@@ -84,7 +103,7 @@ class StableWorldModel:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was made of: what it keeps only saves time."""
-        made = {"_kept", "score", "episode_costs", "decode"}
+        made = {"_kept", "_takes_leavings", "score", "episode_costs", "decode"}
         return {name: value for name, value in vars(self).items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -153,14 +172,14 @@ class StableWorldModel:
         plans = rows[:, first + 1 :].reshape(len(rows), self._longest, self._action_size)
         begun, of = np.unique(rows[:, :first], axis=0, return_inverse=True)
         answers: FloatArray = np.empty(0)
-        for count in np.unique(taken):
+        for length in np.unique(taken):
             for number in range(len(begun)):
-                own = np.flatnonzero((taken == count) & (of.reshape(-1) == number))
+                own = np.flatnonzero((taken == length) & (of.reshape(-1) == number))
                 for some in np.array_split(own, range(_AT_ONCE, len(own), _AT_ONCE)):
                     if not some.size:
                         continue
                     # Always as many, so that none depends on how many others there are.
-                    filled = plans[np.resize(some, _AT_ONCE), :count]
+                    filled = plans[np.resize(some, _AT_ONCE), :length]
                     part = self._answers(begun[number][None], filled[None], ask, OrderedDict())
                     part = part.reshape(_AT_ONCE, -1)[: len(some)]
                     if not answers.size:
@@ -177,28 +196,53 @@ class StableWorldModel:
             torch.tensor(v, dtype=weight.dtype, device=weight.device) for v in (observations, plans)
         ]
         key = (observations.tobytes(), plans.shape)
-        # As its own solver does: what a model makes of start and goal, and leaves in what it is
-        # given, it finds there in the next iteration.
-        info = kept.pop(key, None)
-        if not info:
+        reading = kept.pop(key, None)
+        if reading is None:
             read = self._info(there[0]) if callable(self._info) else {self._info: there[0]}
-            count = plans.shape[1]
-            info = {k: v[:, None].expand(len(v), count, *v.shape[1:]) for k, v in read.items()}
+            many = plans.shape[1]
+            given = {k: v[:, None].expand(len(v), many, *v.shape[1:]) for k, v in read.items()}
+            number = torch.full(plans.shape[:2], next(_NUMBERS), device=weight.device)
+            named = {"id": number, "step_idx": torch.zeros_like(number)}
+            reading = Reading(given=given, named=named)
         with torch.inference_mode():
-            try:
-                answers = ask(info, there[1])
-            except KeyError as error:
-                missing = error.args[0] if error.args else ""
-                if missing in info or not isinstance(missing, str):
-                    raise
-                if missing != "action":
-                    raise WorldModelError(
-                        f"the model reads {missing!r}, and info= gives {', '.join(info)}. Return "
-                        f"it from info=, a row for each observation."
-                    ) from error
-                info["action"] = torch.zeros_like(there[1][:, :, :1])
-                answers = ask(info, there[1])
-        kept[key] = info
+            answers = self._answer(ask, reading, there[1])
+        kept[key] = reading
         while len(kept) > _MOST_KEPT:
             kept.popitem(last=False)
         return np.asarray(answers.double().cpu().numpy())
+
+    def _answer(self, ask: Ask, reading: Reading, plans: Tensor) -> Tensor:
+        """Ask about plans [N, K, H, A], and add what the model misses and nobody need give."""
+        while True:
+            # As its own solver does: what a model makes of start and goal, and leaves in what it is
+            # given, it finds there in the next iteration.
+            left = reading.left if self._takes_leavings else {}
+            info = {**reading.named, **reading.given, **left}
+            try:
+                answers = ask(info, plans)
+            except (KeyError, AssertionError) as error:
+                if isinstance(error, AssertionError) and left:
+                    # It keeps what it made by itself, and refuses to make it again there.
+                    self._takes_leavings = False
+                else:
+                    _check_misses_action(error, reading.given)
+                    reading.given["action"] = torch.zeros_like(plans[:, :, :1])
+            else:
+                reading.left = info
+                return answers
+
+
+def _check_misses_action(error: KeyError | AssertionError, given: Given) -> None:
+    """Raise what tells the user, unless a model misses the last action, which nobody need give."""
+    if isinstance(error, AssertionError):
+        if "action" in given or "action" not in str(error):
+            raise error
+        return
+    name = error.args[0] if error.args else ""
+    if name in given or not isinstance(name, str):
+        raise error
+    if name != "action":
+        raise WorldModelError(
+            f"the model reads {name!r}, and info= gives {', '.join(given)}. Return it from info=, "
+            f"a row for each observation."
+        ) from error
