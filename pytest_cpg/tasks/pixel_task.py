@@ -23,11 +23,10 @@ from pytest_cpg.contracts import (
     Task,
     TaskFactory,
 )
-from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.contracts.parts import CacheKey, has
 from pytest_cpg.contracts.task import Pictures
 from pytest_cpg.tasks.pictures import rendered
-from pytest_cpg.tasks.pixels import Drawing, Pixels
+from pytest_cpg.tasks.pixels import Drawing, Pixels, check_plain, resized
 from pytest_cpg.tasks.renderer import Frames
 
 # Bytes of frames that are kept: those of the last steps are seen again in the next stacks.
@@ -257,18 +256,7 @@ def _drawing(task: Any, pixels: Pixels) -> Drawing:
             f'observe="pixels": task {title!r} has no pictures. Give it render(states [B, S]) '
             f"-> frames [B, H, W, 3], uint8"
         )
-    if replace(pixels, size=64, stack=3) != Pixels():
-        raise ComponentError(
-            f"observe: {title} is drawn by its own render, which knows no "
-            f"{pixels.written.partition(', ')[2]}. Leave it out."
-        )
-    with needs_extra("render", "PIL", what=f"pictures of {title} are resized by Pillow"):
-        from PIL import Image
-
-    def draw(states: FloatArray) -> Frames:
-        side = (pixels.size, pixels.size)
-        frames = (Image.fromarray(frame) for frame in rendered(task, states))
-        # Its average keeps thin lines when a frame shrinks.
-        return np.stack([np.asarray(f.resize(side, Image.Resampling.BOX)) for f in frames])
-
-    return Drawing(draw, lambda: "the task's own")
+    check_plain(task, pixels)
+    return Drawing(
+        lambda states: resized(task, rendered(task, states), pixels), lambda: "the task's own"
+    )

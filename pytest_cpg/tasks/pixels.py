@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from pytest_cpg.contracts import FloatArray
+import numpy as np
+
+from pytest_cpg.contracts import ComponentError, FloatArray
+from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.tasks.renderer import Frames, View
 
@@ -115,3 +118,30 @@ class Pixels:
 
 
 _FIRST = ("size", "stack")
+
+
+def check_plain(task: Any, pixels: Pixels) -> None:
+    """Raise ComponentError where pixels ask a task for more than its own render has."""
+    if replace(pixels, size=64, stack=3) != Pixels():
+        raise ComponentError(
+            f"observe: {task.name} is drawn by its own render, which knows no "
+            f"{pixels.written.partition(', ')[2]}. Leave it out."
+        )
+    with needs_extra("render", "PIL", what=f"pictures of {task.name} are resized by Pillow"):
+        import PIL  # noqa: F401 - asked for now, and not with the first frame
+
+
+def resized(task: Any, frames: Iterable[Any], pixels: Pixels) -> Frames:
+    """Return frames [H, W, 3] as squares [B, size, size, 3]."""
+    from PIL import Image
+
+    side, squares = (pixels.size, pixels.size), []
+    for frame in map(np.asarray, frames):
+        if frame.dtype != np.uint8 or frame.shape[2:] != (3,):
+            raise ComponentError(
+                f"task {task.name!r}: render must return frames [H, W, 3] in uint8, 0 to 255, got "
+                f"{list(frame.shape)} in {frame.dtype}"
+            )
+        # Its average keeps thin lines when a frame shrinks.
+        squares.append(np.asarray(Image.fromarray(frame).resize(side, Image.Resampling.BOX)))
+    return np.stack(squares)

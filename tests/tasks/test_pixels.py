@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -15,6 +16,11 @@ from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.pixel_task import PixelTask, seen_as_pixels
 from pytest_cpg.tasks.pixels import Pixels
 from pytest_cpg.tasks.renderer import View, renderer_of
+
+try:
+    import gymnasium
+except ModuleNotFoundError:
+    gymnasium = None
 
 
 class Dim:
@@ -164,6 +170,82 @@ def test_grids_and_blocks_are_seen_through_their_own_render_and_a_marker_says_ho
         max_verdict="BAD",
     )
     assert gate.result.design.task == "blocks:3,k=2 (pixels=24x24x1)"
+
+
+class Dotted(gymnasium.Env if gymnasium else object):
+    """A dot that moves along a line, and is drawn by numpy."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, render_mode="rgb_array"):
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self.render_mode, self.place = render_mode, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = int(self.np_random.integers(8))
+        return np.array([self.place], np.float32), {}
+
+    def step(self, action):
+        self.place = (self.place + int(action) + 1) % 40
+        return np.array([self.place], np.float32), 0.0, False, False, {}
+
+    def render(self):
+        frame = np.zeros((40, 40, 3), np.uint8)
+        frame[:, self.place] = 255
+        return frame
+
+
+@pytest.mark.skipif(gymnasium is None, reason="needs gymnasium")
+def test_environments_are_drawn_by_their_own_render_in_whatever_order():
+    from pytest_cpg.tasks.gymnasium import gym_task
+
+    task = seen_as_pixels(gym_task(Dotted, budget=12), size=40)
+    states = [task.reset(np.arange(3))]
+    for _ in range(5):
+        states.append(task.step(states[-1], np.array([[0.0], [1.0], [0.0]])))
+    for at in states[::-1]:
+        places = task.pictures(at)[:, -1, 0, :, 0].argmax(axis=1)
+        np.testing.assert_array_equal(places, task.observe(at)[:, 0])
+    sent = pickle.loads(pickle.dumps(task))  # noqa: S301 - our own
+    np.testing.assert_array_equal(sent.pictures(states[4]), task.pictures(states[4]))
+    with pytest.raises(ComponentError, match='Let it make one with render_mode="rgb_array"'):
+        seen_as_pixels(gym_task(lambda: Dotted(None), budget=12))
+    with pytest.raises(ComponentError, match=r"which knows no camera=1\. Leave it out"):
+        seen_as_pixels(task.inner, camera=1)
+
+
+def test_an_environment_of_mujoco_looks_as_it_does_by_itself(cartpole, monkeypatch):
+    if gymnasium is None:
+        pytest.skip("needs gymnasium")
+    pytest.importorskip("imageio")
+    program = """
+import numpy as np
+import gymnasium
+from pytest_cpg.tasks.pixel_task import seen_as_pixels
+
+task = seen_as_pixels("gym:InvertedPendulum-v5", size=32, stack=1)
+states = [task.reset(np.array([4, 5]))]
+for _ in range(6):
+    states.append(task.step(states[-1], np.full((2, 1), 0.5)))
+pictures = [task.pictures(at)[:, 0] for at in states[::-1]][::-1]
+alone = gymnasium.make(
+    "InvertedPendulum-v5", render_mode="rgb_array", width=32, height=32, max_episode_steps=-1
+)
+# Where its camera looks is decided by its first frame.
+alone.reset(seed=0)
+alone.render()
+for row, seed in enumerate((4, 5)):
+    alone.reset(seed=seed)
+    for step, shown in enumerate(pictures):
+        assert (alone.render() == shown[row]).all(), (seed, step)
+        alone.step(np.array([0.5]))
+assert task.frames_drawn == 14
+"""
+    backend = renderer_of(cartpole.world.drawn, View(height=8, width=8))._backend
+    environment = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 @pytest.mark.parametrize(

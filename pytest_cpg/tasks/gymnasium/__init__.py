@@ -15,6 +15,8 @@ import numpy as np
 from pytest_cpg.contracts import ActionSpace, BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.lookup import unknown_name
 from pytest_cpg.tasks.options import BUDGET, TaskOptions, check_score, rated
+from pytest_cpg.tasks.pixels import Drawing, Pixels, check_plain, resized
+from pytest_cpg.tasks.renderer import Frames
 
 __all__ = ["gym_task"]
 
@@ -187,6 +189,16 @@ class GymnasiumTask:
         if self.success_of is not None:
             return np.asarray(self.success_of(self.observe(states)))
         return np.asarray(states[..., -2] == 1)
+
+    def drawing(self, pixels: Pixels) -> Drawing:
+        """Return what draws states [B, S] by the environment's own render, resized."""
+        check_plain(self, pixels)
+        world = self.world.to_draw(pixels.size)
+
+        def draw(states: FloatArray) -> Frames:
+            return resized(self, [world.draw(state) for state in states], pixels)
+
+        return Drawing(draw, lambda: "the environment's own")
 
     @property
     def _goal_and_reached(self) -> tuple[slice, slice] | None:

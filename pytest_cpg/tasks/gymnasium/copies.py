@@ -20,7 +20,14 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 
 # Of these packages nothing is copied but MuJoCo's data: descriptions, renderers, windows.
-_SHARED = ("mujoco.", "pygame.", "dm_control.mjcf.", "dm_control.mujoco.", "dm_control._render.")
+_SHARED = (
+    "mujoco.",
+    "pygame.",
+    "dm_control.mjcf.",
+    "dm_control.mujoco.",
+    "dm_control._render.",
+    "gymnasium.envs.mujoco.mujoco_rendering.",
+)
 # Larger arrays of a model are meshes and textures, which take no part in a step that MuJoCo checks.
 _LARGEST = 1 << 16
 

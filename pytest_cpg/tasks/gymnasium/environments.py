@@ -93,6 +93,40 @@ def made(make: str | Callable[[], Any]) -> Any:
         ) from error
 
 
+def made_to_draw(make: str | Callable[[], Any], size: int) -> Any:
+    """Return an environment that can be drawn; raise ComponentError where there is none.
+
+    One of MuJoCo draws frames of this size at once, any other as it does.
+    """
+    if not isinstance(make, str):
+        environment = made(make)
+        mode = getattr(environment, "render_mode", None)
+        if mode != "rgb_array":
+            raise ComponentError(
+                f'observe="pixels": {make!r} makes an environment with render_mode={mode!r}. Let '
+                f'it make one with render_mode="rgb_array".'
+            )
+        return environment
+    spec = spec_of(make)
+    sizes: list[dict[str, Any]] = [{"width": size, "height": size}, {}]
+    for settings in sizes:
+        try:
+            return gymnasium.make(
+                spec.id,
+                max_episode_steps=-1,
+                disable_env_checker=True,
+                render_mode="rgb_array",
+                **settings,
+            )
+        # Whatever its code says of a mode or a size that it does not have.
+        except Exception as error:
+            refused = error
+    raise ComponentError(
+        f'observe="pixels": gymnasium.make({make!r}, render_mode="rgb_array") raises '
+        f"{type(refused).__name__}: {refused}"
+    ) from refused
+
+
 def _made_by(make: Callable[[], Any]) -> Any:
     """Return the environment that a function makes, or raise ComponentError if it makes none."""
     if _is_environment(make) and not isinstance(make, type):

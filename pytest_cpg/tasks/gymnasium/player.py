@@ -188,6 +188,19 @@ class Player:
         except (TypeError, ValueError):
             return np.zeros(0)
 
+    def draw(self) -> Any:
+        """Return what the environment looks like now: a frame [H, W, 3]."""
+        bare = self.environment.unwrapped
+        drawing = getattr(bare, "mujoco_renderer", None)
+        viewers = () if drawing is None else tuple(drawing._viewers.values())
+        # Copies of an environment share what draws it, which looks at the data of one of them.
+        for holder in (drawing, *viewers) if viewers else ():
+            holder.model, holder.data = bare.model, bare.data
+        # One that has ended leaves no context, and then all is black.
+        for viewer in viewers:
+            viewer.make_context_current()
+        return self.environment.render()
+
     def play(self, row: FloatArray, actions: FloatArray, repeat: int) -> tuple[FloatArray, int]:
         """Return the rows [H, R] after each of actions [H, A], and how many steps were taken."""
         row, after, taken = row.copy(), np.empty((len(actions), len(row))), 0

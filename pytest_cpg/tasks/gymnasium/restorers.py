@@ -54,6 +54,9 @@ class Restorer(Protocol):
     def imagine(self, saved: Any, row: FloatArray, plans: FloatArray, repeat: int) -> FloatArray:
         """Return the rows [P, H, R] of plans [P, H, A] from a state."""
 
+    def draw(self, saved: Any) -> Any:
+        """Return what a state looks like; see `Player.draw`."""
+
 
 class CopyRestorer:
     """Keeps copies of an environment; see `copies`.
@@ -103,6 +106,15 @@ class CopyRestorer:
                 self._now = None
                 after[place], _ = self._player.play(row, plan, repeat)
         return after
+
+    def draw(self, saved: Any) -> Any:
+        """Return what a state looks like."""
+        with generators(saved[1]):
+            if self._now is not saved[0]:
+                self._restore(saved[0])
+            # Who knows what drawing leaves in it.
+            self._now = None
+            return self._player.draw()
 
     def _keep(self, last: Any) -> tuple[Any, Any]:
         """Return what puts the environment back, and the global generators."""
@@ -170,6 +182,10 @@ class ForkRestorer:
     def imagine(self, saved: Any, row: FloatArray, plans: FloatArray, repeat: int) -> FloatArray:
         """Return the rows [P, H, R] of plans [P, H, A] from a state."""
         return np.stack([self.run(saved, row, p, repeat, is_kept=False)[0] for p in plans])
+
+    def draw(self, saved: Any) -> Any:
+        """Return what a state looks like."""
+        return saved.fork().ask("draw")
 
 
 class _Process:
@@ -258,6 +274,6 @@ def _answered(player: Player, method: str, values: tuple[Any, ...]) -> tuple[Any
             # In a process of its own nobody else draws from the generators.
             seed_generators(*values, is_for_good=True)
             return player.reset(*values), None
-        return player.play(*values), None
+        return getattr(player, method)(*values), None
     except Exception as error:
         return None, repr(error)

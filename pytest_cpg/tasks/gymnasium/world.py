@@ -10,13 +10,19 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import ComponentError, FloatArray, TaskError
-from pytest_cpg.tasks.gymnasium.environments import definition_of, spec_of, versions_of
+from pytest_cpg.tasks.gymnasium.environments import (
+    definition_of,
+    made_to_draw,
+    spec_of,
+    versions_of,
+)
 from pytest_cpg.tasks.gymnasium.player import (
     OUTCOME,
     UNTOLD,
@@ -77,6 +83,7 @@ class World:
         # What puts the environment back, by the state's key; the last ones used are at the end.
         self._kept: dict[bytes, Any] = {}
         self._process = os.getpid()
+        self._drawn: dict[int, World] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what makes the environment."""
@@ -135,6 +142,43 @@ class World:
                 saved = self._here(state)
                 after[:, :, 1:] = self._restorer.imagine(saved, row, plans, repeat)
         return after
+
+    def to_draw(self, size: int) -> World:
+        """Return the same world, made once more so that frames of a size can be drawn."""
+        if size not in self._drawn:
+            make, options, success, recording = self._made_by
+            making = partial(made_to_draw, make, size)
+            drawn = self._drawn[size] = World(making, options, success, recording)
+            try:
+                drawn.draw(drawn.begin(0, 1))
+            # Its code may need a package or a display that is not here.
+            except Exception as error:
+                raise ComponentError(
+                    f"{self.title} cannot be drawn, as its own code raises {type(error).__name__}: "
+                    f"{error}"
+                ) from error
+        return self._drawn[size]
+
+    def draw(self, state: FloatArray) -> Any:
+        """Return what a state [S] of an episode looks like: a frame [H, W, 3]."""
+        with self._lock:
+            end, size = self._end(state), self.actions.size
+            # From the last step of the episode that was drawn.
+            for begin in range(end, _HEAD, -size):
+                before = state.copy()
+                before[1] = (begin - _HEAD) // size
+                if self._key(before) in self._kept:
+                    break
+            else:
+                before, begin = state.copy(), _HEAD
+                before[1] = 0
+            saved = self._here(before)
+            if begin < end:
+                row = np.zeros(self.tail - 1)
+                steps = state[begin:end].reshape(-1, size)
+                saved = self._restorer.run(saved, row, steps, 1, is_kept=True)[2]
+            self._keep(state, saved)
+            return self._restorer.draw(saved)
 
     def is_lost(self, state: FloatArray) -> bool:
         """Tell whether a state [S] was imagined, or has diverged."""
