@@ -26,7 +26,8 @@ class Task(Protocol):
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
     `Strata`, `NoteOnStarts`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`,
     `SeenAsPictures`, `SlowPictures`, `ObservationKeys`, `Observed`, `ActionRepeat`,
-    `SuccessSource`, `Restored`, `EpisodeGoals`, `ListedGoals` and `CacheKey`.
+    `SuccessSource`, `Restored`, `EpisodeGoals`, `ListedGoals`, `GoalPictures`,
+    `DrawnGoals` and `CacheKey`.
     """
 
     @property
@@ -247,6 +248,22 @@ class Pictures(Protocol):
 
     def render(self, states: FloatArray) -> npt.NDArray[np.uint8]:
         """Map states [B, S] to frames [B, H, W, 3]."""
+
+
+class GoalPictures(Protocol):
+    """A task whose pictures can show another goal than its own."""
+
+    def render_goals(self, states: FloatArray, goals: FloatArray) -> npt.NDArray[np.uint8]:
+        """Map states [B, S] and goals [B, O] to frames [B, H, W, 3].
+
+        Goals are observations, NaN where any number will do.
+        """
+
+
+class DrawnGoals(Protocol):
+    """A task with `EpisodeGoals` that says whether its pictures show them."""
+
+    draws_goals: bool
 
 
 class SeenAsPictures(Protocol):

@@ -329,10 +329,12 @@ class Reel:
 class Strip:
     """A lost episode in both arms, the oracle first, and how many were lost.
 
-    The period is the seconds of a step; 0 where a step has no time.
+    The period is the seconds of a step; 0 where a step has no time. The goal is that of the start,
+    in words; empty where starts have none of their own.
     """
 
     episode: int
     lost: int
     period: float
     reels: tuple[Reel, ...]
+    goal: str = ""

@@ -235,7 +235,11 @@ class SessionReplay:
         """Film every episode, and yield where each film is, or why there are no more."""
         for episode, arms in replayed.traces.items():
             name = f"{self._path.stem}-{episode}"
-            captions = f"oracle: {arms.oracle.ending}", f"learned: {arms.learned.ending}"
+            goal = films.goal_in_words(task, arms.oracle.goal)
+            captions = (
+                f"oracle: {arms.oracle.ending}",
+                f"learned: {arms.learned.ending}{f'; {goal}' if goal else ''}",
+            )
             states = arms.oracle.states, arms.learned.states
             try:
                 path = films.write_film(

@@ -18,8 +18,11 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray, IntArray, Task
 from pytest_cpg.contracts.errors import needs_extra
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import DrawnGoals
 from pytest_cpg.episodes.replay import ArmTraces, EpisodeTrace
 from pytest_cpg.gates.card import Reel, Strip
+from pytest_cpg.gates.notation import place
 from pytest_cpg.machine.files import write_bytes
 from pytest_cpg.tasks.pictures import HEIGHT, WIDTH, rendered
 
@@ -98,6 +101,7 @@ def strip_of(task: Task, traces: Mapping[int, ArmTraces], *, lost: int) -> Strip
         episode=episode,
         lost=lost,
         period=task.control_period,
+        goal=goal_in_words(task, arms.oracle.goal),
         reels=tuple(
             Reel(
                 arm=name,
@@ -108,6 +112,17 @@ def strip_of(task: Task, traces: Mapping[int, ArmTraces], *, lost: int) -> Strip
             for name, trace, images in zip(("oracle", "learned"), arms, shots, strict=True)
         ),
     )
+
+
+def goal_in_words(task: Task, goal: FloatArray) -> str:
+    """Return the goal [G] of an episode, and whether pictures lack it; nothing where it has none.
+
+    A task draws its own goal, if any, which says nothing of that of a gate.
+    """
+    if not goal.size:
+        return ""
+    is_hidden = has(task, DrawnGoals) and not task.draws_goals
+    return f"goal {place(goal)}{', not in the pictures' * is_hidden}"
 
 
 def _apart(oracle: EpisodeTrace, learned: EpisodeTrace) -> float:

@@ -29,6 +29,7 @@ from pytest_cpg.contracts.task import (
     ActionRepeat,
     ChangeablePhysics,
     Endings,
+    GoalPictures,
     MeasuredColumns,
     NoteOnStarts,
     ObservationKeys,
@@ -185,11 +186,18 @@ class GoalTask:
 
     @property
     def render(self) -> Callable[[FloatArray], npt.NDArray[np.uint8]] | None:
-        """Draws states [B, S] as the inner task does."""
+        """Draws states [B, S] as the inner task does, with their goals where it can."""
         inner = self.inner
+        if has(inner, GoalPictures):
+            return lambda states: inner.render_goals(self._inner(states), self._wanted(states))
         if not has(inner, Pictures):
             return None
         return lambda states: inner.render(self._inner(states))
+
+    @property
+    def draws_goals(self) -> bool:
+        """Whether pictures show the goals of the gate, and not the task's own."""
+        return has(self.inner, GoalPictures)
 
     @property
     def terminated(self) -> Callable[[FloatArray], BoolArray] | None:
@@ -212,7 +220,7 @@ class GoalTask:
 
         Raises TaskError where it has too few.
         """
-        recording, count = self.goals.recording, self._listed
+        recording, count, episodes = self.goals.recording, self._listed, np.asarray(episodes)
         if recording is not None:
             count = len(recording.starts)
         if count is not None and episodes.max() >= count:
@@ -317,6 +325,15 @@ class GoalTask:
     def _size(self) -> int:
         listed = self.goals.listed
         return self.inner.observation_size if listed is None else listed.shape[1]
+
+    def _wanted(self, states: FloatArray) -> FloatArray:
+        """Return goals [B, O] of states [B, S], NaN in columns that are not compared."""
+        goals, columns = self.goal(states), self.goals.columns
+        if columns is None:
+            return goals
+        wanted = np.full((len(states), self.inner.observation_size), np.nan)
+        wanted[:, columns] = goals if goals.shape[1] == len(columns) else goals[:, columns]
+        return wanted
 
     def _inner(self, states: FloatArray) -> FloatArray:
         return states[..., : -self._size]

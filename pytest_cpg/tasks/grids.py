@@ -120,6 +120,10 @@ class GridTask:
         """Draw states [B, 2] on the map: frames [B, H, W, 3]."""
         return draw_grid(self.layout, states)
 
+    def render_goals(self, states: FloatArray, goals: FloatArray) -> Frames:
+        """Draw states [B, 2] on the map, with goals [B, 2] in place of its own."""
+        return draw_grid(self.layout, states, goals)
+
 
 def maze(*, budget: int = 100) -> GridTask:
     """Return a maze of corridors with dead ends; a random walk mostly does not get out."""

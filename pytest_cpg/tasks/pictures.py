@@ -44,21 +44,30 @@ def rendered(task: Any, states: FloatArray) -> Frames:
     return frames
 
 
-def draw_grid(layout: str, states: FloatArray) -> Frames:
-    """Draw the agent on the map of a `GridTask` for each state (x, y) [B, 2]: [B, H, W, 3]."""
+def draw_grid(layout: str, states: FloatArray, goals: FloatArray | None = None) -> Frames:
+    """Draw the agent on the map of a `GridTask` for each state (x, y) [B, 2]: [B, H, W, 3].
+
+    Goals [B, 2] take the place of the map's; NaN is any column or row.
+    """
     check_finite(states)
     cells = np.array([list(line) for line in layout.split()])
     colours = np.where((cells == "#")[..., None], _WALL, _FLOOR)
-    colours[cells == "G"] = _GOAL
+    if goals is None:
+        colours[cells == "G"] = _GOAL
     side = min(HEIGHT / cells.shape[0], WIDTH / cells.shape[1])
     # Pixels' centres, in cells; that of the first cell is 0.
     y, x = ((np.arange(round(size * side)) + 0.5) / side - 0.5 for size in cells.shape)
     ground = colours[np.rint(y).astype(int)[:, None], np.rint(x).astype(int)]
     frames = np.empty((len(states), *ground.shape), dtype=np.uint8)
     # One by one: all at once would take half a gigabyte.
-    for state, frame in zip(states, frames, strict=True):
+    for row, (state, frame) in enumerate(zip(states, frames, strict=True)):
+        seen = ground
+        if goals is not None:
+            beside = np.abs(x - goals[row, 0]) > 0.5, np.abs(y - goals[row, 1]) > 0.5
+            is_wall = (ground == _WALL).all(axis=-1)
+            seen = np.where((is_wall | beside[0] | beside[1][:, None])[..., None], ground, _GOAL)
         away = np.hypot(x - state[0], y[:, None] - state[1])
         # The edge fades over one pixel, so that it looks round.
         share = np.clip((_RADIUS - away) * side + 0.5, 0, 1)[..., None]
-        frame[:] = np.rint(ground * (1 - share) + _AGENT * share)
+        frame[:] = np.rint(seen * (1 - share) + _AGENT * share)
     return frames

@@ -1,6 +1,7 @@
 """Gates on goals: the same bits alone, in parallel and resumed, and each goal in its report."""
 
 import json
+import re
 from importlib.resources import files
 
 import jsonschema
@@ -9,6 +10,9 @@ import pytest
 from sessions import flat, untimed
 
 from pytest_cpg.gates.notation import place
+from pytest_cpg.tasks import TASKS, named_task
+from pytest_cpg.tasks.goal_task import GoalTask
+from pytest_cpg.tasks.goals import Goals
 
 pytest.importorskip("gymnasium")
 
@@ -156,3 +160,17 @@ def test_too_few_goals_and_two_goals_are_told(gates, pytester):
     gates_of.write_text(text.replace("goals.npz", "gols.npz"), "utf-8")
     result, _ = gates("--cpg-no-cache", "-k", "listed")
     assert "goals: cannot read 'gols.npz': No such file or directory" in flat(result)
+
+
+def test_what_a_cell_copies_leads_to_the_very_start_and_goal(gates, pytester):
+    _, ((_, listed),) = gates("--cpg-no-cache", "--cpg-html=page.html", "-k", "listed")
+    page = (pytester.path / "page.html").read_text("utf-8")
+    copied = re.findall(r"task\.at_episodes\(task\.reset\(\[\d+\]\), \[\d+\]\)", page)
+    assert copied
+    goals = Goals(file=str(pytester.path / "goals.npz")).loaded()
+    task = GoalTask(inner=named_task("gym:Pendulum-v1", TASKS)(budget=20), goals=goals)
+    for line in copied:
+        episode = int(re.findall(r"\d+", line)[-1])
+        assert str(listed["start_seeds"][episode]) in line
+        start = eval(line, {"task": task})  # noqa: S307 - what a reader types
+        np.testing.assert_array_equal(task.goal(start)[0], listed["start_goals"][episode])

@@ -12,6 +12,7 @@ from pytest_cpg.planners import Greedy, RandomShooting
 from pytest_cpg.tasks import TASKS, named_task
 from pytest_cpg.tasks.goal_task import GoalTask, with_goals
 from pytest_cpg.tasks.goals import Goals
+from pytest_cpg.tasks.pictures import rendered
 from pytest_cpg.world_models import OracleDynamics
 
 
@@ -215,3 +216,23 @@ def test_a_model_with_latents_gets_the_goal_as_one():
     assert result.oracle.success_count > result.chance.success_count
     np.testing.assert_array_equal(result.learned.steps, result.oracle.steps)
     assert len(result.start_goals) == 12
+
+
+def test_a_picture_shows_the_goal_of_the_gate_and_not_the_mazes_own():
+    green = np.array([90, 174, 122])
+    maze = TASKS["maze"]()
+
+    def drawn(task, states):
+        return (np.asarray(rendered(task, states)) == green).all(axis=-1)[0]
+
+    task = goal_task(offset=6)
+    assert task.draws_goals
+    states = np.array([[1.0, 1.0, 3.0, 1.0]])
+    own, seen = drawn(maze, states[:, :2]), drawn(task, states)
+    assert own.any()
+    assert seen.any()
+    assert not (own & seen).any()
+    # Of one column any row will do.
+    band = drawn(goal_task(offset=6, columns=[0]), states)
+    assert (band | seen).sum() == band.sum() > 2 * seen.sum()
+    assert not goal_task(named_task("blocks:3", TASKS)(), offset=3).draws_goals

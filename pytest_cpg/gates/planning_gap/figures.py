@@ -97,6 +97,7 @@ def _goals(result: GateResult) -> dict[int, str]:
 
 def _cells(result: GateResult) -> Iterator[Cell]:
     goals = _goals(result)
+    has_goals = "goals=" in result.design.task.partition(" (")[2]
     # The oracle arm may have run more episodes than there are pairs.
     starts = zip(result.learned.indices.tolist(), result.start_seeds, strict=False)
     for row, (episode, seed) in enumerate(starts):
@@ -104,7 +105,11 @@ def _cells(result: GateResult) -> Iterator[Cell]:
             f"{arm.name} {f'{arm.steps[row]} steps' if arm.successes[row] else 'not solved'}"
             for arm in (result.oracle, result.learned)
         )
-        yield Cell(episode, f"seed {seed}{goals.get(episode, '')}; {ends}", f"task.reset([{seed}])")
+        start = f"task.reset([{seed}])"
+        if has_goals:
+            # Those of a file belong to episodes, whatever their seeds.
+            start = f"task.at_episodes({start}, [{episode}])"
+        yield Cell(episode, f"seed {seed}{goals.get(episode, '')}; {ends}", start)
 
 
 # Along the oracle's plans, in spreads of plans: a smaller error shows no cause.
