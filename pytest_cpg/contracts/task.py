@@ -26,7 +26,7 @@ class Task(Protocol):
     It may also have any of `StateScore`, `LeastReturn`, `RewardThreshold`, `Endings`,
     `Strata`, `NoteOnStarts`, `ChangeablePhysics`, `MeasuredColumns`, `Pictures`,
     `SeenAsPictures`, `SlowPictures`, `ObservationKeys`, `Observed`, `ActionRepeat`,
-    `SuccessSource`, `Restored`, `EpisodeGoals`, `ListedGoals`, `GoalPictures`,
+    `SuccessSource`, `ToldSuccess`, `Restored`, `EpisodeGoals`, `ListedGoals`, `GoalPictures`,
     `DrawnGoals` and `CacheKey`.
     """
 
@@ -330,6 +330,18 @@ class ActionRepeat(Protocol):
 
     action_repeat: int
     """How many control steps an action is held for."""
+
+
+class ToldSuccess(Protocol):
+    """A task that may be made without anything that tells its success."""
+
+    tells_success: bool
+    """Whether anything does."""
+
+
+def tells_success(task: object) -> bool:
+    """Say whether anything of a task tells when an episode has succeeded."""
+    return not has(task, ToldSuccess) or bool(task.tells_success)
 
 
 class SuccessSource(Protocol):

@@ -160,7 +160,7 @@ def _task_of(values: Mapping[str, Any], components: Components) -> TaskChoice:
     return TaskChoice(name=name, make=make, options=tuple(options.items()))
 
 
-def tells_success(values: Mapping[str, Any]) -> bool:
+def has_goal(values: Mapping[str, Any]) -> bool:
     """Say whether anything tells when an episode has succeeded: of environments, the marker."""
     is_silent = isinstance(values["task"], str) and not may_tell_success(values["task"])
     return not is_silent or not (values["goal"] is None and values["goals"] is None)

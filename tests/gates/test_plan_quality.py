@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_cpg.gates.choices import tells_success
+from pytest_cpg.gates.choices import has_goal
 from pytest_cpg.gates.plan_quality import Edits, ShortOfErrorWarning, agents, cfsim, score
 from pytest_cpg.gates.plan_quality.formulas import PlanScore, are_flat, bounded
 from pytest_cpg.stats.returns import mean_interval
@@ -40,7 +40,7 @@ def test_the_worst_exploitation_is_the_lower_end_of_ones(episodes, level):
 
 
 @pytest.mark.parametrize(
-    ("task", "goal", "goals", "has_goal"),
+    ("task", "goal", "goals", "wanted"),
     [
         ("gym:Pendulum-v1", None, None, False),
         ("gym:Pendulum-v1", -0.1, None, True),
@@ -48,8 +48,8 @@ def test_the_worst_exploitation_is_the_lower_end_of_ones(episodes, level):
         ("maze", None, None, True),
     ],
 )
-def test_an_environment_has_a_goal_where_its_marker_gives_it_one(task, goal, goals, has_goal):
-    assert tells_success({"task": task, "goal": goal, "goals": goals}) is has_goal
+def test_an_environment_has_a_goal_where_its_marker_gives_it_one(task, goal, goals, wanted):
+    assert has_goal({"task": task, "goal": goal, "goals": goals}) is wanted
 
 
 @given(VALUES, NEIGHBOURS)

@@ -231,3 +231,26 @@ def test_what_an_environment_does_not_know_says_what_to_write(make, asked, messa
 def test_values_of_another_kind_are_refused(asked, message):
     with pytest.raises(ValueError, match=message):
         gym_task(Told, **asked)
+
+
+def test_options_that_no_text_stands_for_have_no_cache_key():
+    def task(options):
+        return gym_task("Pendulum-v1", name="p", options=options, threshold=0.0)
+
+    plain = [task(options).cache_key for options in (None, {"x_init": 1.0}, {"x_init": 2.0})]
+    assert None not in plain
+    assert len(set(plain)) == 3
+    assert task(lambda seed: {"x_init": 1.0}).cache_key is None
+    assert task({"x_init": np.float64(1)}).cache_key is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (lambda seed: 1 / seed and {}, "the function options= raises ZeroDivisionError"),
+        (lambda seed: 5, "cannot be reset with options=5: .* Correct options="),
+    ],
+)
+def test_a_function_of_options_that_breaks_is_told(options, message):
+    with pytest.raises(ComponentError, match=message):
+        gym_task(Told, options=options)

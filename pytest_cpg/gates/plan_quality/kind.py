@@ -15,7 +15,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import OF_EPISODES, REQUIRED, Argument, as_given, between, of_option
 from pytest_cpg.gates.card import Severity
-from pytest_cpg.gates.choices import task_and_planner, tells_success
+from pytest_cpg.gates.choices import has_goal, task_and_planner
 from pytest_cpg.gates.criteria import Cost, CriteriaKind
 from pytest_cpg.gates.criterion import Blindness, Criterion, Standing
 from pytest_cpg.gates.drift import Drift, Label
@@ -82,7 +82,7 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
             max_exploitation=values["max_exploitation"],
             level=asked.shared(values["confidence"]),
             family_size=asked.family_size,
-            has_goal=tells_success(values),
+            has_goal=has_goal(values),
             is_aa=values["model"] == AA_MODEL,
             is_smoke=asked.is_smoke,
         )

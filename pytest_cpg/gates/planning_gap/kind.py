@@ -25,7 +25,7 @@ from pytest_cpg.gates.arguments import (
     one_of,
 )
 from pytest_cpg.gates.card import Card, Ruling, Severity
-from pytest_cpg.gates.choices import as_trained, task_and_planner, tells_success
+from pytest_cpg.gates.choices import as_trained, has_goal, task_and_planner
 from pytest_cpg.gates.kind import (
     Alarm,
     Asked,
@@ -92,7 +92,7 @@ def spec_of(asked: Asked) -> Spec:
     if metric == "return":
         _check_returns(asked)
     # Nothing tells when an episode of such an environment has succeeded.
-    elif task.name == values["task"] and not tells_success(values):
+    elif task.name == values["task"] and not has_goal(values):
         raise ValueError(
             f'task {values["task"]!r} has no goal of its own. Write metric="return", goal=1 with '
             f'the reward of a step that succeeds, goal="return>=50" with the return of such an '

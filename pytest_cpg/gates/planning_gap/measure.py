@@ -11,7 +11,13 @@ from typing import Any
 
 from pytest_cpg.contracts import IncompleteError, TaskError, WorldModelError
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.task import NoteOnStarts, Restored, SuccessSource, goals_of
+from pytest_cpg.contracts.task import (
+    NoteOnStarts,
+    Restored,
+    SuccessSource,
+    goals_of,
+    tells_success,
+)
 from pytest_cpg.episodes import probe
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arms import ArmRuns, Execution
@@ -265,7 +271,7 @@ def _warn_of_loops(model: BoundModel, design: Design) -> None:
 
 def check_tells_success(design: Design) -> None:
     """Raise TaskError where nothing of the task tells which episodes succeed."""
-    if design.metric == "success" and not getattr(design.task, "tells_success", True):
+    if design.metric == "success" and not tells_success(design.task):
         raise TaskError(
             f"{design.task.name}: nothing tells when an episode has succeeded. Write goal=1 with "
             f'the reward of a step that succeeds, metric="return", or ,success=terminated behind '

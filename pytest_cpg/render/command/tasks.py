@@ -15,6 +15,7 @@ from pytest_cpg.contracts.task import (
     Restored,
     RewardThreshold,
     StateScore,
+    tells_success,
 )
 from pytest_cpg.gates.presets import ENVIRONMENTS, PRESET, preset_name, preset_of
 from pytest_cpg.planners import PLANNERS
@@ -81,7 +82,7 @@ def _described(name: str, task: Task) -> Iterator[str]:
     if has(task, RewardThreshold):
         yield from _fact("solved", f"at a step with a reward of {task.threshold:g} or more")
     goal = ""
-    if not getattr(task, "tells_success", True):
+    if not tells_success(task):
         goal = ', metric="return"'
         yield from _fact("solved", "at goal=; without, returns are compared")
     if has(task, Restored):

@@ -75,7 +75,7 @@ class GymnasiumTask:
     def tells_success(self) -> bool:
         """Whether anything tells when an episode has succeeded."""
         goals = (self.threshold, self.least_return, self.success_of)
-        return self.world.tells_success or any(goal is not None for goal in goals)
+        return self.world.info_tells or any(goal is not None for goal in goals)
 
     @property
     def succeeds_by(self) -> str | None:

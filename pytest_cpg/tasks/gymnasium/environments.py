@@ -153,9 +153,12 @@ def _is_environment(value: object) -> bool:
     return all(hasattr(value, name) for name in _MEMBERS)
 
 
-def definition_of(spec: Any) -> str | None:
-    """Return what defines an environment of an id; None for what no version stands for."""
-    if spec is None:
+def definition_of(spec: Any, options: Any = None) -> str | None:
+    """Return what defines an environment of an id, and the options of its resets.
+
+    None for what no version or text stands for, such as a function.
+    """
+    if spec is None or not is_plain(options):
         return None
     wrappers = [(wrapper.entry_point, wrapper.kwargs) for wrapper in spec.additional_wrappers]
     prefixes = ("gymnasium.envs.", *["gymnasium.wrappers."] * len(wrappers))
@@ -163,17 +166,18 @@ def definition_of(spec: Any) -> str | None:
     settings = [spec.kwargs, *(kwargs for _, kwargs in wrappers)]
     if not all(str(e).startswith(o) for e, o in zip(entries, prefixes, strict=True)):
         return None
-    if not all(_is_plain(kwargs) for kwargs in settings):
+    if not all(is_plain(kwargs) for kwargs in settings):
         return None
-    return f"gym {spec.id} {entries} {settings} {spec.order_enforce}"
+    reset = "" if options is None else f" {options}"
+    return f"gym {spec.id} {entries} {settings} {spec.order_enforce}{reset}"
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Say whether a setting is known by its text; that of a file is not what is in the file."""
     if isinstance(value, dict):
-        return all(_is_plain(part) for pair in value.items() for part in pair)
+        return all(is_plain(part) for pair in value.items() for part in pair)
     if type(value) in (list, tuple):
-        return all(map(_is_plain, value))
+        return all(map(is_plain, value))
     if isinstance(value, str):
         return not set(value) & set("./\\")
     return value is None or type(value) in (bool, int, float)

@@ -169,7 +169,17 @@ class Player:
         _seed_spaces(self.environment, seed)
         if self._options is None:
             return tuple(self.environment.reset(seed=seed))
-        options = self._options(seed) if callable(self._options) else self._options
+        options = self._options
+        if callable(options):
+            try:
+                options = options(seed)
+            # Whatever a function of the user's raises.
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}".rstrip(".")
+                raise ComponentError(
+                    f"{self.title}: the function options= raises {what} for the seed {seed}. Let "
+                    f"it return what reset(options=) takes, such as {{'task_id': 1}}."
+                ) from error
         try:
             return tuple(self.environment.reset(seed=seed, options=dict(options)))
         # Whatever its code says of options that it does not take.

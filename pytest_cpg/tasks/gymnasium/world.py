@@ -19,6 +19,7 @@ import numpy as np
 from pytest_cpg.contracts import ComponentError, FloatArray, TaskError
 from pytest_cpg.tasks.gymnasium.environments import (
     definition_of,
+    is_plain,
     made_to_draw,
     spec_of,
     versions_of,
@@ -72,9 +73,9 @@ class World:
         self.versions = versions_of(
             self.spec, is_mujoco=hasattr(environment.unwrapped, "do_simulation")
         )
-        self.cache_key = definition_of(self.spec)
+        self.cache_key = definition_of(self.spec, options)
         # Whether info tells when a step has succeeded.
-        self.tells_success = False
+        self.info_tells = False
         self.success_key = success
         self.period = period_of(environment)
         self._restorer = self._checked()
@@ -254,7 +255,7 @@ class World:
         played = [self._begun(restorer, seed, plan) for seed, plan in enumerate(plans)]
         for seed, (plan, (start, rows)) in enumerate(zip(plans, played, strict=True)):
             check_numbers(rows, self.observed, self.title)
-            self.tells_success = bool((rows[:, -2] != UNTOLD).any())
+            self.info_tells = bool((rows[:, -2] != UNTOLD).any())
             saved, row = restorer.begin(seed)
             if fault := self._difference(start, row):
                 return f"reset by the same seed gives another start: {fault}"
@@ -326,7 +327,7 @@ def world_of(
     recording: Recording | None = None,
 ) -> World:
     """Return the one environment in this process of what an id means now, or a function's own."""
-    if not isinstance(make, str) or callable(options):
+    if not isinstance(make, str) or not is_plain(options):
         return World(make, options, success, recording)
     key = repr((spec_of(make), options, success, recording))
     if key not in _WORLDS:
