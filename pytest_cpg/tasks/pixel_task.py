@@ -32,7 +32,7 @@ from pytest_cpg.tasks.renderer import Frames
 # Bytes of frames that are kept: those of the last steps are seen again in the next stacks.
 _ROOM = 1 << 26
 # What an inner task may have that takes states, and what gives some.
-_OF_STATES = ("score_states", "terminated", "strata", "render", "goal")
+_OF_STATES = ("score_states", "terminated", "strata", "goal")
 _TO_STATES = ("redrawn", "at_episodes")
 
 
@@ -195,6 +195,21 @@ class PixelTask:
         past = states.reshape(len(states) * self.pixels.stack, size)
         frames = self.album.frames(past)
         return frames.reshape(len(states), *self.picture_shape)[:, ::-1].copy()
+
+    @property
+    def render(self) -> Callable[[FloatArray], Frames] | None:
+        """Draws states [B, S] as the inner task does, and beside it what models see of them."""
+        return self._beside if has(self.inner, Pictures) else None
+
+    def _beside(self, states: FloatArray) -> Frames:
+        shown = rendered(self.inner, self._inner(states))
+        seen = np.concatenate([*np.moveaxis(self.pictures(states), 1, 0)], axis=1)
+        # As high as the picture, the frames one below the other.
+        height = shown.shape[1]
+        width = max(1, height // self.pixels.stack)
+        rows = np.arange(height) * seen.shape[1] // height
+        columns = np.arange(width) * seen.shape[2] // width
+        return np.concatenate([shown, seen[:, rows[:, None], columns]], axis=2)
 
     def score(self, observations: FloatArray) -> FloatArray:
         """Rate observations [..., O] by distance to the goal [...]; lower is better."""

@@ -107,6 +107,18 @@ sys.stdout.buffer.write(physics.render(32, 32, camera_id=0).tobytes())
     assert task.pictures(states[4])[0, -1].tobytes() == expected
 
 
+def test_a_film_shows_what_the_model_sees_beside_the_task(walk):
+    task, states = walk
+    film, alone = task.render(states[4]), task.inner.render(task._inner(states[4]))
+    height, width = alone.shape[1:3]
+    assert film.shape == (2, height, width + height // 3, 3)
+    np.testing.assert_array_equal(film[:, :, :width], alone)
+    # The corners of the oldest frame and of the present one.
+    seen = task.pictures(states[4])
+    np.testing.assert_array_equal(film[:, 0, width], seen[:, 0, 0, 0])
+    np.testing.assert_array_equal(film[:, -1, -1], seen[:, -1, -1, -1])
+
+
 def test_shadows_are_part_of_what_a_task_is_called_and_of_its_key(cartpole):
     usual, *others = (
         PixelTask(inner=cartpole, pixels=Pixels(size=32, stack=1, **changed))
