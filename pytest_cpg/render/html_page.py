@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.gates.card import Command
 from pytest_cpg.gates.drift import revision
-from pytest_cpg.gates.notation import duration, percentage, visible
+from pytest_cpg.gates.notation import duration, found_drop, percentage, visible
 from pytest_cpg.render import axis, figures, page
 from pytest_cpg.render.figures import Plot, course_plot
 from pytest_cpg.render.page import Followed, Page, Tone, commands_of, reasons_of, tone_of
@@ -205,24 +205,24 @@ def _answers(page: Page, worst: Gate | None, shown: Comparison | None) -> Iterat
     session, loud = page.session, page.loud
     if shown is not None:
         yield from _of_comparison(page, shown)
+    # The headline is of the worst gate.
+    beside = loud if shown is None and not (worst and worst.worst.fails) else loud[1:]
     for states, name in _OTHERS.items():
-        others = [
-            gate for gate in loud if gate.state in states and (shown is None or gate != worst)
-        ]
+        others = [gate for gate in beside if gate.state in states]
         if others:
             more = max(0, len(others) - _MOST_NAMED)
             yield Answer(name, gates=tuple(others[:_MOST_NAMED]), more=more)
     drops = [row.card.drop for row in page.rows if row.card.drop is not None]
     if drops and not loud:
-        least, most = f"{min(drops):.2f}", f"{max(drops):.2f}"
+        least, most = found_drop(min(drops)), found_drop(max(drops))
         drop = least if least == most else f"{least} to {most}"
         text = f"A loss of {drop} would have failed these gates 4 times in 5."
         yield Answer("How sure", text=text)
-    beside = [finding.text for finding in session.findings if finding.fails]
+    of_session = [finding.text for finding in session.findings if finding.fails]
     # A gate that fails has an exit code of its own.
     if not any(gate.state in FAILING for gate in loud):
-        beside = [*session.end.besides_gates, *beside]
-    yield from (Answer("Session", text=text) for text in beside)
+        of_session = [*session.end.besides_gates, *of_session]
+    yield from (Answer("Session", text=text) for text in of_session)
     yield from (Answer("To know", text=note.text) for note in session.findings if note.warns)
 
 

@@ -109,8 +109,8 @@ class Page:
         self.axis = effect_axis(row.card.effect for row in self.rows if row.card.effect is not None)
         self.loud = [gate for gate in self.gates if not gate.is_quiet]
         self.quiet = [gate for gate in self.gates if gate.is_quiet]
-        # What measured nothing is a row alone.
-        judged = [gate for gate in self.loud if gate.comparisons]
+        # What measured nothing is a row alone, unless there is nothing else to look at.
+        judged = [gate for gate in self.loud if gate.comparisons] or self.loud
         few = judged if len(judged) <= _MOST_OPEN else judged[:_FEW_OPEN]
         regressed = [
             gate

@@ -506,3 +506,11 @@ def test_text_and_shapes_stand_out_in_either_theme(theme):
         darker, lighter = sorted((luminance(colours[name]), luminance(colours[ground])))
         found = (lighter + 0.05) / (darker + 0.05)
         assert found >= ratio, (name, ground, found)
+
+
+def test_a_gate_in_error_is_open_where_it_is_all_that_there_is_to_see_and_is_named_once():
+    broken = gate("a.py::test_broken", outcome="error", detail="it predicted NaN. Mend it.")
+    page = Page(html_page([session(broken, gate(GATE, GOOD), exit_code=1)]))
+    assert "Also failing" not in page.text
+    assert "Mend it." in page.text
+    assert "Evidence of 1 gate that does not pass" not in page.text
