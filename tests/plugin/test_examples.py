@@ -6,6 +6,7 @@
 import re
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -63,12 +64,26 @@ def test_stretches_of_recorded_episodes_are_compared_and_wrong_models_fail(examp
 @pytest.mark.trains
 def test_a_network_of_ogbenchs_point_maze_is_a_gate(example):
     pytest.importorskip("ogbench")
-    example("field", "--cpg-quick", apart=True).assert_outcomes(passed=1, xpassed=1)
+    result = example("field", "--cpg-quick", "test_pointmaze.py", apart=True)
+    result.assert_outcomes(passed=1, xpassed=1)
 
 
-def test_gates_on_ogbench_are_skipped_without_it(example, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ogbench", None)
-    example("field").assert_outcomes(skipped=1)
+@needs_torch
+@pytest.mark.trains
+def test_a_lewm_is_gated_with_its_own_solver_in_its_own_rooms(example):
+    if not find_spec("stable_worldmodel"):
+        pytest.skip("needs stable-worldmodel")
+    result = example(
+        "field", "test_two_room.py", "-k", "read_as_places", "-p", "cpu_torchvision", apart=True
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([" MODEL AS GOOD AS ORACLE (1): *"])
+
+
+def test_gates_on_environments_are_skipped_without_their_packages(example, monkeypatch):
+    for package in ("ogbench", "stable_worldmodel"):
+        monkeypatch.setitem(sys.modules, package, None)
+    example("field").assert_outcomes(skipped=2)
 
 
 @needs_torch

@@ -90,6 +90,20 @@ def test_what_a_rollout_predicts_is_decoded_and_rated_by_the_task(rows):
     imagined = model.rollout(model.encode(observations), actions)
     _, said = reference(network, observations, actions, np.ones((4, 2)))
     assert model.decode(imagined) == pytest.approx(said[..., :2], abs=1e-5)
+    beside = StableWorldModel(
+        network,
+        predicted="predicted_emb",
+        columns=(3, 0),
+        info=lambda seen: {"state": seen[:, 1:3]},
+        **given,
+    )
+    goals = np.concatenate([np.full((4, 1), 7.0), observations, np.full((4, 1), 8.0)], axis=1)
+    read = beside.decode(beside.rollout(beside.encode(goals), actions))
+    assert read[..., [3, 0]] == pytest.approx(said[..., :2], abs=1e-5)
+    assert np.array_equal(read[..., 1:3], np.repeat(observations[:, None], 3, axis=1))
+    narrow = StableWorldModel(network, action_size=2, longest=3, predicted="predicted_emb")
+    with pytest.raises(WorldModelError, match=r"as 3 numbers, and observations have 2\. "):
+        narrow.decode(imagined)
     with pytest.raises(WorldModelError, match=r"no 'predictions'. Name what it predicts"):
         StableWorldModel(network, predicted="predictions", **given).decode(imagined)
     with pytest.raises(WorldModelError, match="has no get_cost"):

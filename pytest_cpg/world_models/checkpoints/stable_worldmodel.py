@@ -7,9 +7,8 @@ candidates)`` that adds what it predicts [B, K, T, D] to ``info``. The library i
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -69,6 +68,9 @@ class StableWorldModel:
         Rate plans by what `rollout` writes here [B, K, T, D], its last one, and not by their cost.
     decode : callable, optional
         Maps predictions [B, D] to observations [B, O]; without it, they are observations.
+    columns : sequence of int, optional
+        The columns of an observation that predictions are decoded to. All others stay as they were
+        where the plan began: a goal, for one.
     """
 
     rates_states = False
@@ -82,6 +84,7 @@ class StableWorldModel:
         longest: int = 32,
         predicted: str | None = None,
         decode: Callable[[Tensor], Tensor] | None = None,
+        columns: Sequence[int] | None = None,
     ) -> None:
         needed = "get_cost" if predicted is None else "rollout"
         if not callable(getattr(model, needed, None)):
@@ -91,6 +94,7 @@ class StableWorldModel:
             )
         self._model, self._action_size, self._longest = model, action_size, longest
         self._info, self._predicted, self._decoder = info, predicted, decode
+        self._columns = None if columns is None else list(columns)
         self._begin()
 
     def _begin(self) -> None:
@@ -99,7 +103,7 @@ class StableWorldModel:
         if self._predicted is None:
             self.score, self.episode_costs = self._cost, self._episode_costs
         else:
-            self.decode = partial(self._asked, ask=self._last)
+            self.decode = self._decoded
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was made of: what it keeps only saves time."""
@@ -138,6 +142,23 @@ class StableWorldModel:
     def _cost(self, latents: FloatArray) -> FloatArray:
         """Rate latents [..., Z] by the cost of the plans that led there [...]."""
         return self._asked(latents, self._model.get_cost)[..., 0]
+
+    def _decoded(self, latents: FloatArray) -> FloatArray:
+        """Map latents [..., Z] to the observations [..., O] that plans are predicted to lead to."""
+        read = self._asked(latents, self._last)
+        size = latents.shape[-1] - self._longest * self._action_size - 1
+        columns = list(range(size)) if self._columns is None else self._columns
+        if read.shape[-1] != len(columns) or not set(columns) <= set(range(size)):
+            named = "" if self._columns is None else f", of which columns= names {columns}"
+            raise WorldModelError(
+                f"predictions are read as {read.shape[-1]} numbers, and observations have "
+                f"{size}{named}. Give decode= what maps predictions to observations, or to some "
+                f"columns of one and say which: columns=(0, 1). All others stay as they were where "
+                f"a plan began."
+            )
+        observations = np.array(latents[..., :size], dtype=np.float64)
+        observations[..., columns] = read
+        return observations
 
     def _last(self, info: dict[str, Tensor], plans: Tensor) -> Tensor:
         """Return the observations [B * K, O] that plans are predicted to end in."""
