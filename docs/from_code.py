@@ -16,9 +16,10 @@ from pytest_cpg import plugin
 from pytest_cpg.gates import GATES
 from pytest_cpg.gates.arguments import COMMON, REQUIRED, Argument
 from pytest_cpg.gates.options import OF_PLANNING_GAP, Option
-from pytest_cpg.gates.presets import PRESETS
+from pytest_cpg.gates.presets import ENVIRONMENTS, PRESETS
 from pytest_cpg.plugin.options import INI_SWITCHES, OPTIONS, SWITCHES, flag
 from pytest_cpg.render.command import tasks as command
+from pytest_cpg.stats import wilson_interval
 from pytest_cpg.tasks import TASKS
 
 # What users import, in the order of the page.
@@ -63,17 +64,29 @@ def _task_pages(docs: Path) -> Iterator[tuple[str, Iterable[str]]]:
     yield "index", _task_index()
     for name in TASKS:
         yield name, _task_page(name, has_strip=(docs / "strips" / f"{name}.png").exists())
+    for name in ENVIRONMENTS:
+        described = docs / "environments" / f"{page_of(name)}.txt"
+        yield page_of(name), _environment_page(name, described.read_text(encoding="utf-8"))
+
+
+def page_of(environment: str) -> str:
+    """Return the name of an environment's page: its id, without its module."""
+    return environment.rpartition(":")[2].replace("/", "-")
 
 
 def _task_index() -> Iterator[str]:
-    yield from ["# Built-in tasks", ""]
+    yield from ["# Tasks with presets", ""]
     yield "Each page lists what a task observes, in its order and units, as `pytest-cpg tasks`"
-    yield "does. [Tasks and planners](../tasks-and-planners.md) says how tasks are named and set."
+    yield "does; those with `gym:` in front are environments of other packages."
+    yield "[Tasks and planners](../tasks-and-planners.md) says how tasks are named and set."
     yield from ["", *_table(("task", "planner of its preset", "starts that the preset solves"))]
     for name in TASKS:
         preset = PRESETS[name]
         yield f"| [`{name}`]({name}.md) | `{preset.planner}` | {preset.solved} of 100 |"
-    yield from _toctree(TASKS)
+    for name, preset in ENVIRONMENTS.items():
+        solved = f"{preset.solved} of {preset.starts}"
+        yield f"| [`gym:{name}`]({page_of(name)}.md) | `{preset.planner}` | {solved} |"
+    yield from _toctree([*TASKS, *map(page_of, ENVIRONMENTS)])
 
 
 def _task_page(name: str, *, has_strip: bool) -> Iterator[str]:
@@ -88,6 +101,21 @@ def _task_page(name: str, *, has_strip: bool) -> Iterator[str]:
     lines, _ = command.tasks(argparse.Namespace(name=name, plugins=[]))
     yield from ["What it observes and does, set as its preset has it:", "", "```text"]
     yield from [*lines, "```"]
+
+
+def _environment_page(name: str, described: str) -> Iterator[str]:
+    preset = ENVIRONMENTS[name]
+    low = wilson_interval(preset.solved, preset.starts).low
+    high = wilson_interval(preset.solved, preset.starts).high
+    package = name.partition(":")[0].replace("_", "-")
+    took = f", in {preset.seconds} s of processor time" if preset.seconds else ""
+    yield from [f"# gym:{name}", ""]
+    yield f"An environment of another package: `pip install {package}`. With the true dynamics its"
+    yield f"preset solves {preset.solved} of {preset.starts} random starts"
+    yield f"([{low:.2f}, {high:.2f}], Wilson 95 %){took}; random actions solve {preset.chance}."
+    yield "[Environments of other packages](../field.md) says what it is restored by, and how fast."
+    yield from ["", "What `pytest-cpg tasks` says of it, where the package is installed:", ""]
+    yield from ["```text", described.rstrip(), "```"]
 
 
 def _reference_pages() -> Iterator[tuple[str, Iterable[str]]]:

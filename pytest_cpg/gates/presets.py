@@ -17,6 +17,7 @@ from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.tasks.control import formulas
 from pytest_cpg.tasks.control.formulas import TITLES, Preset
+from pytest_cpg.tasks.goals import Goals
 
 # What a marker writes for its planner.
 PRESET = "preset"
@@ -40,6 +41,8 @@ ENVIRONMENTS: Mapping[str, Preset] = MappingProxyType(
             named={"score": "path"},
             solved=30,
             starts=30,
+            chance=0,
+            seconds=75,
         ),
         "stable_worldmodel:swm/TwoRoom-v1": Preset(
             planner="icem",
@@ -48,6 +51,8 @@ ENVIRONMENTS: Mapping[str, Preset] = MappingProxyType(
             named={"success": "terminated", "score": "path"},
             solved=30,
             starts=30,
+            chance=1,
+            seconds=47,
         ),
         "ogbench:cube-single-v0": Preset(
             planner="icem",
@@ -56,6 +61,17 @@ ENVIRONMENTS: Mapping[str, Preset] = MappingProxyType(
             named={"score": "carry"},
             solved=30,
             starts=30,
+            chance=0,
+            seconds=192,
+        ),
+        # Of agent and block, in pixels, as near as its own success asks; the angle is left out.
+        "stable_worldmodel:swm/PushT-v1": Preset(
+            planner="icem",
+            settings={"samples": 24, "iterations": 2, "horizon": 8, "execute": 4},
+            options={"budget": 50, "goals": Goals(offset=25, within=20, columns=(4, 5, 6, 7))},
+            solved=28,
+            starts=30,
+            chance=3,
         ),
     }
 )
@@ -101,7 +117,9 @@ def completed(marked: dict[str, Any]) -> dict[str, Any]:
             f"planner: presets are for tasks by name, got {task!r}. Write {fix}, or a "
             f"planner with settings of your own."
         )
-    options = _preset(task).options
+    options = dict(_preset(task).options)
+    if marked.get("goal") is not None:
+        options.pop("goals", None)
     return {
         **marked,
         "task": preset_name(task),

@@ -16,6 +16,7 @@ from scipy.stats import binom
 from worlds import published_queries
 
 from pytest_cpg.gates import GATES as GATES_OF_MARKERS
+from pytest_cpg.gates.presets import ENVIRONMENTS, preset_planner
 from pytest_cpg.tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
@@ -287,3 +288,12 @@ def test_the_marker_page_has_every_argument_with_its_default():
         for name in re.findall(r"`(\w+)`", names)
     }
     assert named == {argument.name for argument in (*PlanningGap.arguments, *COMMON)}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_page_of_an_environment_shows_its_preset(name):
+    file = ROOT / "docs/environments" / f"{name.rpartition(':')[2].replace('/', '-')}.txt"
+    preset, text = ENVIRONMENTS[name], " ".join(file.read_text(encoding="utf-8").split())
+    assert text.startswith(f"gym:{name} observation")
+    assert repr(preset_planner(f"gym:{name}")) in text
+    assert f"solves {preset.solved} of {preset.starts} starts" in text

@@ -23,6 +23,7 @@ from pytest_cpg.render.command import width
 from pytest_cpg.render.command.project import declare_plugins, from_hook
 from pytest_cpg.render.line import listed, padded, wrapped
 from pytest_cpg.tasks import PREFIXES, TASKS, named_task
+from pytest_cpg.tasks.goal_task import GoalTask, with_goals
 
 _OTHERS = (
     "dmc:DOMAIN-TASK is any task of the DeepMind Control suite, such as dmc:walker-walk, and "
@@ -69,7 +70,9 @@ def tasks(arguments: argparse.Namespace) -> tuple[list[str], int]:
             raise
         fix = f"pytest-cpg tasks {shlex.quote(arguments.name)} -p {_CONFTEST}"
         raise ComponentError(f"{error} For tasks of {_CONFTEST}: {fix}") from None
-    task = make(**(dict(preset.options) if preset else {}))
+    options = dict(preset.options) if preset else {}
+    goals = options.pop("goals", None)
+    task = (make if goals is None else with_goals(make, goals))(**options)
     return list(_described(arguments.name, task)), 0
 
 
@@ -87,7 +90,9 @@ def _described(name: str, task: Task) -> Iterator[str]:
         yield from _fact("solved", "at goal=; without, returns are compared")
     if has(task, Restored):
         yield from _fact("restored", f"by {task.restored_by}")
-    if ",score=" in task.name:
+    if isinstance(task, GoalTask):
+        yield from _fact("goals", task.note_on_starts.removeprefix("goals are "))
+    elif ",score=" in task.name:
         word = task.name.partition(",score=")[2].partition(",")[0].partition(" ")[0]
         yield from _fact("score", _BY_WORD[word])
     elif getattr(task, "has_goal", False):

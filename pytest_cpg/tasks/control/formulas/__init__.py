@@ -64,13 +64,16 @@ class Preset:
     planner: str
     # Fields of the planner that are not as it has them by itself.
     settings: Mapping[str, Any] = field(default_factory=dict)
-    # What a marker would say of the task: ``budget``, ``action_repeat``, ``actions``.
+    # What a marker would say of the task: ``budget``, ``action_repeat``, ``actions``, ``goals``.
     options: Mapping[str, Any] = field(default_factory=dict)
     # What a name of an environment would say behind a comma: ``score``, ``success``.
     named: Mapping[str, str] = field(default_factory=dict)
     # How many of random starts, of seed 0, the oracle arm solved, and of how many.
     solved: int
     starts: int = 100
+    # How many of them random actions solved, and seconds of processor time that the oracle took.
+    chance: int | None = None
+    seconds: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("settings", "options", "named"):
