@@ -206,6 +206,16 @@ class Draws(Protocol):
         ...
 
 
+class Chances(Protocol):
+    """A task that knows how likely each outcome of a step is."""
+
+    def log_probability(
+        self, observations: FloatArray, actions: FloatArray, next_observations: FloatArray
+    ) -> FloatArray:
+        """Return the logs [B] of the chances that actions lead from one [B, O] to the other."""
+        ...
+
+
 class EpisodeGoals(Protocol):
     """A task each of whose starts has a goal of its own, which is part of the state."""
 

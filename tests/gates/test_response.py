@@ -7,7 +7,7 @@ from wrong_physics import TRUE, WRONG
 
 import pytest_cpg
 from pytest_cpg.contracts import ComponentError, WorldModelError
-from pytest_cpg.gates.prediction.response import spreads
+from pytest_cpg.gates.prediction.responses import spreads
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.causal.blocks import Blocks
 from pytest_cpg.tasks.causal.chemistry import Chemistry, ExactChemistry
@@ -177,3 +177,55 @@ def test_what_nothing_moves_answers_to_nothing():
     single = answered(lambda o, a: right(o, a).astype(np.float32), Carried(), limit=0.1)
     assert single.found.estimate == 0
     assert answered(wrong, Carried(), limit=0.1).found.estimate == 0.5
+
+
+class Tables:
+    """A model of chemistry with tables of its own, which says how likely an outcome is."""
+
+    def __init__(self, task):
+        self.step, self.log_probability = ExactChemistry(task), task.log_probability
+
+    def __call__(self, observations, actions):
+        return self.step(observations, actions)
+
+
+@pytest.mark.parametrize(
+    "graph", ["chain", "full", "collider", "tree", "jungle", "bidiagonal", "fork", "confounder"]
+)
+def test_parts_that_answer_directly_are_the_children_of_causes(graph):
+    task = Chemistry(graph=graph, objects=4, tables=2)
+    result = answered(Tables(task), task, answers="direct")
+    assert result.found.estimate == 0
+    assert (result.truth[task.parents.T] > 0.1).all()
+    assert (result.truth[~task.parents.T] < 1e-6).all()
+
+
+def test_graphs_with_the_same_descendants_differ_in_direct_answers_alone():
+    chain, full = (Chemistry(graph=graph, objects=4, tables=2) for graph in ("chain", "full"))
+    for task, other in ((chain, full), (full, chain)):
+        assert answered(Tables(other), task).found.estimate == 0
+        result = answered(Tables(other), task, answers="direct")
+        assert result.label == "ABOVE LIMIT"
+    assert "object 2 does not answer to object 0: 0.00" in "".join(result.card.texts("why"))
+
+
+def test_direct_answers_need_chances_of_model_and_task():
+    task = Chemistry(objects=3)
+    unsure = Tables(task)
+    unsure.log_probability = lambda o, a, after: np.where(after[:, 0] > 0, np.nan, 0.0)
+    cases = [
+        (ExactChemistry(task), task, {}, WorldModelError, "gives no probabilities"),
+        (unsure, task, {}, WorldModelError, "NaN or plus infinity for 2[0-9]* of"),
+        (Tables(task), task, {"horizon": 2}, ComponentError, "after 2 steps"),
+        (TRUE, Blocks(), {}, ComponentError, "'blocks:3' lacks parts, actions on each of them, or"),
+        (
+            Tables(task),
+            task,
+            {"answers": "edges"},
+            ValueError,
+            "need one of all, direct, got 'edges'",
+        ),
+    ]
+    for model, world, more, error, text in cases:
+        with pytest.raises(error, match=text):
+            answered(model, world, **({"answers": "direct"} | more))

@@ -9,7 +9,7 @@ from wrong_physics import TRUE, copied
 
 import pytest_cpg
 from pytest_cpg.contracts import WorldModelError
-from pytest_cpg.gates.prediction.retrieval import ranks
+from pytest_cpg.gates.prediction.ranking import ranks
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.causal.blocks import Blocks
 from pytest_cpg.world_models import OracleDynamics, collect_transitions

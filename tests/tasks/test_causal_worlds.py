@@ -274,7 +274,7 @@ def test_a_random_graph_is_as_dense_as_is_asked():
         ("chemistry", "Did you mean 'chemistry:chain5'?"),
         ("chemistry-full5", "Did you mean 'chemistry:full5'?"),
         ("chemistry:chan5", "no graph 'chan'. Did you mean 'chain'?"),
-        ("chemistry:chain", "as in 'chemistry:chain5', got 'chain'"),
+        ("chemistry:chain", "or edges, as in 'chemistry:0>1+0>2', got 'chain'"),
         ("chemistry:chain11", "objects: need 2 to 10, got 11"),
         ("chemistry:chain5-moving", "no setting 'moving'. Known: dynamic, static."),
         ("blocks:3,k=1000000000", "k: need 1 to 1000, got 1000000000"),
@@ -283,6 +283,10 @@ def test_a_random_graph_is_as_dense_as_is_asked():
         ("chemistry:collider10,colours=9", "Take fewer objects or colours"),
         ("chemistry:random5,density=2", "density: need 0 to 1, got 2.0"),
         ("chemistry:chain5,look=image", "no look 'image'. Known: grid, picture, vector."),
+        ("chemistry:0>1+1>2+2>0", "edge 2>0: objects are numbered so that causes come first, and"),
+        ("chemistry:0>0", "edge 0>0: objects are numbered"),
+        ("chemistry:0>1+2", "no edge '2'. Write edges as 0>1+0>2"),
+        ("chemistry:0>12", "objects: need 10 to 10, got 13"),
         ("chemistry:chain5,gain=0", "gain: need 0.001 to 1000, got 0.0"),
     ],
 )
@@ -305,6 +309,7 @@ def test_a_name_that_says_what_there_is_not_is_told_what_there_is(name, said):
         "blocks:4-zero-shot-shape,k=1",
         "chemistry:random4-dynamic,k=5,gain=8,colours=3,tables=2",
         "chemistry:chain5,gain=3.5000001,tables=1234567",
+        "chemistry:0>1+0>3-dynamic,k=1",
     ],
 )
 def test_a_task_bears_the_name_that_made_it(name):

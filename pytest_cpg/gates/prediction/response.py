@@ -1,156 +1,23 @@
-"""Response: which parts of the world answer to an action on which, in a model and in truth.
-
-Actions on one part are varied from the same state, and what differs afterwards has answered. That
-shows descendants, and no edges: a chain of causes and a full graph respond alike.
-"""
+"""Response: whether the same parts of the world answer to the same actions as in truth."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pytest_cpg.contracts import (
-    BoolArray,
-    ComponentError,
-    FiniteActions,
-    FloatArray,
-    IntArray,
-    Task,
-    WorldModelError,
-)
-from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.task import Draws, Observed, Parts
-from pytest_cpg.gates.arguments import Argument
-from pytest_cpg.gates.at_most import AtMost, Measured, Reading
-from pytest_cpg.gates.card import Cell, Figure
-from pytest_cpg.gates.kind import Asked, Run, named
-from pytest_cpg.gates.prediction.kind import HORIZON, imagined, visited
-from pytest_cpg.stats.sampled import Percentile
+from pytest_cpg.contracts import WorldModelError
+from pytest_cpg.gates.arguments import Argument, one_of
+from pytest_cpg.gates.at_most import AtMost, Reading
+from pytest_cpg.gates.kind import Asked, Run
+from pytest_cpg.gates.prediction import responses
+from pytest_cpg.gates.prediction.direct import direct_answers
+from pytest_cpg.gates.prediction.kind import HORIZON
+from pytest_cpg.gates.prediction.responses import Responses
 from pytest_cpg.world_models import OracleDynamics
-from pytest_cpg.world_models.binding.bound import BoundModel
 
-_STATES, _DRAWS, _VALUES, _RESAMPLES = 100, 12, 8, 1000
-# Of the strongest response of a part in truth: what counts as one, and what as none.
-_SOME, _NONE = 0.1, 0.05
-# Answers that are named, and single numbers that can be told apart as parts.
-_MOST_NAMED, _MOST_PARTS = 4, 200
-# Of a number's square: what varies by less is rounded.
-_ROUNDING = 1e-20
-# Standard deviations that no model is off by on average, where there is one.
-_FAR, _STILL = 100, 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Responses(Measured):
-    """How strongly effects answer to causes, as shares of an effect's strongest answer in truth.
-
-    Attributes
-    ----------
-    truth, learned, low, high : array [G, P]
-        In truth and in the model, with the ends of the model's interval.
-    """
-
-    causes: tuple[str, ...] = ()
-    effects: tuple[str, ...] = ()
-    truth: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    learned: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    low: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    high: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-
-
-def parts_of(task: Task) -> dict[str, list[int]]:
-    """Return the columns of each part of an observation; by default each is a part."""
-    if has(task, Parts):
-        return {name: [*columns] for name, columns in task.parts.items()}
-    size = task.observation_size
-    if size > _MOST_PARTS:
-        raise ComponentError(
-            f"task {task.name!r}: each of {size} numbers of an observation would be a part, and "
-            f"{_MOST_PARTS} are possible. Give the task parts (columns by name), or ask for "
-            f"another look."
-        )
-    names = task.observed if has(task, Observed) else map(str, range(size))
-    return {f"{name} (number {column})": [column] for column, name in enumerate(names)}
-
-
-def varied(task: Task, streams: Sequence[np.random.Generator]) -> tuple[list[str], FloatArray]:
-    """Return causes [G], and for each state actions [N, G, K, A] that are varied in that alone."""
-    space = task.actions
-    if has(task, Parts) and isinstance(space, FiniteActions):
-        on, names = np.asarray(task.acted_on(space.values)), [*task.parts]
-        groups = [np.flatnonzero(on == part) for part in range(len(names))]
-        causes = [name for name, group in zip(names, groups, strict=True) if len(group) > 1]
-        most = max(map(len, groups))
-        rows = np.array([np.resize(group, most) for group in groups if len(group) > 1])
-        return causes, np.broadcast_to(space.values[rows], (len(streams), *rows.shape, space.size))
-    drawn = space.sample(streams, (_VALUES,))
-    if isinstance(space, FiniteActions):
-        return ["the action"], drawn[:, None]
-    actions = np.repeat(drawn[:, None, :1], space.size, axis=1).repeat(_VALUES, axis=2)
-    for column in range(space.size):
-        actions[:, column, :, column] = drawn[..., column]
-    return [f"action {column}" for column in range(space.size)], actions
-
-
-def questions(asked: Asked, task: Task) -> Sequence[Any]:
-    """Return states [N, M, S] with their draws, plans [N, G, K, H, A], and what is asked beside.
-
-    Which part each column of an observation is of [N, O], -1 for none, and a number [N] for noise.
-    """
-    seed, owners = asked.values["seed"], np.full(task.observation_size, -1)
-    for part, columns in enumerate(parts_of(task).values()):
-        owners[columns] = part
-    states = visited(task, seed, _STATES)
-    streams = [np.random.default_rng([seed, row, 7]) for row in range(len(states))]
-    _, first = varied(task, streams)
-    later = task.actions.sample(streams, (1, 1, asked.values["horizon"] - 1))
-    later = np.broadcast_to(later, (*first.shape[:3], *later.shape[3:]))
-    plans = np.concatenate([first[:, :, :, None], later], axis=3)
-    drawn = np.repeat(states[:, None], _DRAWS, axis=1)
-    if has(task, Draws):
-        seeds = np.random.default_rng([seed, 8]).integers(2**31, size=drawn.shape[:2])
-        drawn = task.redrawn(drawn.reshape(-1, states.shape[1]), seeds.ravel()).reshape(drawn.shape)
-    return drawn, plans, np.tile(owners, (len(states), 1)), np.arange(len(states))
-
-
-def answers(
-    model: BoundModel, states: FloatArray, plans: FloatArray, owners: IntArray, numbers: IntArray
-) -> FloatArray:
-    """Return how much parts differ between actions, and the mean end: [B, G P + O]."""
-    if model.observe is None:
-        raise WorldModelError(
-            "the model's latents have no parts that could answer: add decode(latents [..., Z]) -> "
-            "observations [..., O]."
-        )
-    # Only the true dynamics read draws off a state, and where there are none all are alike.
-    is_drawn = model.may_diverge and (states != states[:, :1]).any()
-    draws = states.shape[1] if model.noise_size or is_drawn else 1
-    begun = states[:, :draws].reshape(-1, states.shape[-1])
-    flat = plans.reshape(len(plans), -1, *plans.shape[3:]).repeat(draws, axis=0)
-    keys = (numbers[:, None] * states.shape[1] + np.arange(draws)).ravel()
-    ends = imagined(model, begun, flat, keys)
-    ends = ends.reshape(len(plans), draws, *plans.shape[1:3], -1).transpose(0, 2, 3, 1, 4)
-    parts = [np.flatnonzero(owners[0] == part) for part in range(owners[0].max() + 1)]
-    spread = spreads(ends, parts).reshape(len(plans), -1)
-    return np.concatenate([spread, ends.mean(axis=(1, 2, 3))], axis=1)
-
-
-def spreads(ends: FloatArray, parts: Sequence[Any]) -> FloatArray:
-    """Return how much parts differ between actions [B, G, P]: variances, without that of draws.
-
-    ``ends`` [B, G, K, M, O] are M draws after each of K actions.
-    """
-    # The mean of equal numbers may differ from them in its last bit, and that of zeros does not.
-    apart = ends - ends[:, :, :1, :1]
-    between = apart.mean(axis=3).var(axis=2, ddof=1)
-    if ends.shape[3] > 1:
-        between = between - apart.var(axis=3, ddof=1).mean(axis=2) / ends.shape[3]
-    is_rounding = np.abs(between) <= _ROUNDING * (ends**2).mean(axis=(2, 3))
-    between = np.where(is_rounding, 0.0, between)
-    return np.stack([between[..., list(columns)].sum(axis=-1) for columns in parts], axis=-1)
+# Answers that are named.
+_MOST_NAMED = 4
 
 
 class Response(AtMost):
@@ -159,117 +26,41 @@ class Response(AtMost):
     result = entry_type = Responses
 
     def reading(self, spec: Asked, model: Any, run: Run) -> Reading:
-        """Return the share of entries in which model and truth differ, and the entries."""
+        """Return the share of pairs in which model and truth differ, and the pairs."""
         asked = self.asked(spec, run)
-        task, owners = asked.task, asked.arrays[2]
-        causes, _ = varied(task, [np.random.default_rng(0)])
-        parts = parts_of(task)
-        shape = (-1, len(causes), len(parts))
-        size = owners.shape[1]
+        task, (states, plans, owners, _) = asked.task, asked.arrays
+        causes, parts = (
+            responses.varied(task, [np.random.default_rng(0)])[0],
+            responses.parts_of(task),
+        )
+        shape, size = (-1, len(causes), len(parts)), owners.shape[1]
         (true, ends), (own, predicted) = (
             (values[:, :-size].reshape(shape), values[:, -size:])
             for values in (self.answers(asked, who, run) for who in (OracleDynamics(task), model))
         )
-        _check_places(ends, predicted, parts)
-        unit = true.mean(axis=0).max(axis=0)
-        usual = np.array([ends[:, columns].var(axis=0).sum() for columns in parts.values()])
-        unit = np.where(unit > 0, unit, np.where(usual > 0, usual, 1.0))
-        truth, learned = (_strength(part.mean(axis=0) / unit) for part in (true, own))
-        if not (truth >= _SOME).any():
+        responses.check_places(ends, predicted, parts)
+        unit = responses.units_of(true, ends, parts)
+        descends = true.mean(axis=0) >= responses.SOME**2 * unit
+        if not descends.any():
             raise WorldModelError(
                 f"{task.name}: nothing answers to any action in {len(true)} states. Ask for a "
                 f"longer horizon, or of another task."
             )
-        rows = np.random.default_rng(spec.values["seed"]).integers(
-            len(true), size=(_RESAMPLES, len(true))
-        )
-        again = _strength(own[rows].mean(axis=1) / unit)
-        differs = _differs(_strength(true[rows].mean(axis=1) / unit), again)
-        tail = (1 - spec.shared(spec.values["confidence"])) / 2
-        low, high = np.quantile(again, [tail, 1 - tail], axis=0)
-        return Reading(
-            _share(_differs(truth, learned), differs),
-            f"{len(true)} states",
-            ignorant={
-                who: _share(_differs(truth, np.full_like(truth, strength)))
-                for who, strength in (("copy", 0), ("all", 1))
-            },
-            more={
-                "causes": tuple(causes),
-                "effects": tuple(parts),
-                "truth": truth,
-                "learned": learned,
-                "low": low,
-                "high": high,
-            },
-        )
+        if spec.values["answers"] == "direct":
+            true, own = direct_answers(task, model, states, plans, descends)
+        level = spec.shared(spec.values["confidence"])
+        found = responses.compared(true / unit, own / unit, level, spec.values["seed"])
+        more = {"causes": tuple(causes), "effects": tuple(parts), **found.strengths}
+        return Reading(found.number, f"{len(true)} states", ignorant=found.ignorant, more=more)
 
     def shown(self, result: Any, model: str) -> dict[str, Any]:
         """Return the number, and which parts answer otherwise than in truth."""
-        wrong = _differs(result.truth, result.learned)
-        texts, notes = [], []
-        for number, (cause, effect) in enumerate(np.ndindex(*result.truth.shape)):
-            names = result.causes[cause], result.effects[effect]
-            interval = f"[{result.low[cause, effect]:.2f}, {result.high[cause, effect]:.2f}]"
-            sizes = f"{result.learned[cause, effect]:.2f} {interval}"
-            sizes += f", in truth {result.truth[cause, effect]:.2f}"
-            notes.append(Cell(number, f"{names[1]} to {names[0]} {sizes}"))
-            if wrong[cause, effect]:
-                is_missing = result.learned[cause, effect] < result.truth[cause, effect]
-                verb = "does not answer" if is_missing else "answers, and should not,"
-                texts.append(f"{names[1]} {verb} to {names[0]}: {sizes}")
-        card = super().shown(result, model)
+        card, (texts, figure) = super().shown(result, model), responses.told(result)
         more = len(texts) - _MOST_NAMED
         if texts:
             first = "; ".join(texts[:_MOST_NAMED])
             card["why"] = f"{first}{f'; and {more} more' if more > 0 else ''}."
-        figure = Figure(
-            kind="cells",
-            title="What answers to what",
-            reading=f"In rows, from above, what is acted on: {named(result.causes)}. In columns, "
-            f"from the left, what answers: {named(result.effects)}.",
-            axes=("pair", ""),
-            series={
-                name: tuple(np.flatnonzero(chosen).tolist())
-                for name, chosen in (("as in truth", ~wrong), ("otherwise", wrong))
-            },
-            cells=tuple(notes),
-            across=len(result.effects),
-        )
         return {**card, "figures": (figure,)}
-
-
-def _check_places(
-    ends: FloatArray, predicted: FloatArray, parts: Mapping[str, Sequence[int]]
-) -> None:
-    """Raise WorldModelError for a model that answers, and is nowhere near the truth."""
-    off = abs(predicted.mean(axis=0) - ends.mean(axis=0))
-    for name, columns in parts.items():
-        spread, most = np.sqrt(ends[:, columns].var(axis=0).sum()), off[columns].max()
-        # What never varies in truth is rounded to hardly anything.
-        if spread > _STILL and most > _FAR * spread:
-            raise WorldModelError(
-                f"what the model predicts of {name} is off by {most:.3g} on average, where the "
-                f"truth varies by {spread:.3g}. See that it returns observations in the task's "
-                f"units."
-            )
-
-
-def _share(differs: BoolArray, again: BoolArray | None = None) -> Percentile:
-    """Return the share of entries [G, P] that differ, with those of resamples [R, G, P]."""
-    share = float(differs.mean())
-    resamples = np.full(_RESAMPLES, share) if again is None else again.mean(axis=(1, 2))
-    return Percentile(estimate=share, resamples=resamples)
-
-
-def _strength(ratios: FloatArray) -> FloatArray:
-    return np.sqrt(np.maximum(ratios, 0.0))
-
-
-def _differs(truth: FloatArray, learned: FloatArray) -> BoolArray:
-    """Return where one of both answers, and the other does not."""
-    is_lost = (truth >= _SOME) & (learned < _NONE)
-    return np.asarray(is_lost | ((truth < _NONE) & (learned >= _SOME)))
 
 
 def _no_logs(source: Any) -> Any:
@@ -285,10 +76,16 @@ def response() -> Response:
         marker="cpg_response",
         help="whether the same things answer to the same actions in a world model and in truth",
         number="distance",
-        questions=questions,
-        error=answers,
+        questions=responses.questions,
+        error=responses.answers,
         most=1.0,
-        own=(HORIZON, Argument("transitions", _no_logs, help="cannot be given: see its page")),
+        own=(
+            HORIZON,
+            Argument(
+                "answers", one_of("all", "direct"), "all", help="those that count; see its page"
+            ),
+            Argument("transitions", _no_logs, help="cannot be given: see its page"),
+        ),
         unit="of answers",
         advice="Train on transitions in which that cause varies while others stay, and see that no "
         "part of the network is cut off from its action.",

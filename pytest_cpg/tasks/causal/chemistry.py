@@ -18,7 +18,13 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
 from pytest_cpg.contracts.arrays import read_only, rolled_out
-from pytest_cpg.tasks.causal.graphs import GRAPHS, descendants_of, parents_of
+from pytest_cpg.tasks.causal.graphs import (
+    GRAPHS,
+    descendants_of,
+    parents_of,
+    tables_of,
+    written_edges,
+)
 from pytest_cpg.tasks.causal.looks import (
     SET_1,
     SIDE,
@@ -55,7 +61,7 @@ class Chemistry(TowardsTarget):
     Attributes
     ----------
     graph : str
-        One of `GRAPHS`, or ``"random"``.
+        One of `GRAPHS`, ``"random"``, or edges between objects, causes first: ``"0>1+0>2"``.
     objects, colours : int
         How many there are, 2 to 10 and 2 to 9.
     positions : str
@@ -84,7 +90,11 @@ class Chemistry(TowardsTarget):
     _actions: FiniteActions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_among("graph", self.graph, (*GRAPHS, "random"))
+        if ">" in self.graph:
+            last = max(effect for _, effect in written_edges(self.graph))
+            check_within("objects", self.objects, min(last + 1, _MOST), _MOST)
+        else:
+            check_among("graph", self.graph, (*GRAPHS, "random"))
         check_among("setting", self.positions, ("static", "dynamic"))
         check_within("objects", self.objects, 2, _MOST)
         check_within("colours", self.colours, 2, len(SET_1))
@@ -106,7 +116,7 @@ class Chemistry(TowardsTarget):
     def name(self) -> str:
         """As a marker writes it, with what is not as usual."""
         usual = Chemistry()
-        first = f"chemistry:{self.graph}{self.objects}"
+        first = f"chemistry:{self.graph}" + f"{self.objects}" * (">" not in self.graph)
         first += f"-{self.positions}" * (self.positions != usual.positions)
         others = [
             f"{part}={written(getattr(self, part))}"
@@ -137,30 +147,9 @@ class Chemistry(TowardsTarget):
 
     @cached_property
     def chances(self) -> tuple[FloatArray, ...]:
-        """The chance of each colour of each object [C, ..., C], by those of its parents in order.
-
-        Of a network of one hidden layer for each object, drawn once: orthogonal weights times
-        ``gain``, and biases of up to 2.1 either way.
-        """
-        rng, size = np.random.default_rng([self.tables, 2]), self.objects * self.colours
-        hidden, tables = 4 * self.objects, []
-        for node in range(self.objects):
-            first, last = (
-                _orthogonal(rng, *two) for two in ((hidden, size), (self.colours, hidden))
-            )
-            biases = [rng.uniform(-2.1, 2.1, rows) for rows in (hidden, self.colours)]
-            causes = np.flatnonzero(self.parents[node])
-            settings = np.array(list(product(range(self.colours), repeat=len(causes))), dtype=int)
-            shown = np.zeros((len(settings), size))
-            for column, cause in enumerate(causes):
-                shown[np.arange(len(shown)), cause * self.colours + settings[:, column]] = 1
-            active = np.maximum(shown @ (self.gain * first.T) + biases[0], 0)
-            logits = active @ (self.gain * last.T) + biases[1]
-            chances = np.exp(logits - logits.max(axis=1, keepdims=True))
-            chances /= chances.sum(axis=1, keepdims=True)
-            shape = [self.colours] * (len(causes) + 1)
-            tables.append(read_only(chances.reshape(*shape)))
-        return tuple(tables)
+        """The chances of each object's colours [C, ..., C], by those of its parents in order."""
+        drawn = tables_of(self.parents, self.colours, self.gain, seed=self.tables)
+        return tuple(map(read_only, drawn))
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Draw colours and places, and a target that k random actions lead to: states [N, S]."""
@@ -212,6 +201,29 @@ class Chemistry(TowardsTarget):
         after = np.array(states, dtype=np.float64)
         after[:, -2] = seeds
         return after
+
+    def log_probability(
+        self, observations: FloatArray, actions: FloatArray, next_observations: FloatArray
+    ) -> FloatArray:
+        """Return the logs [B] of the chances of colours after actions [B, 2]; of vectors alone.
+
+        Of observations [B, O] before and after; minus infinity for what cannot happen.
+        """
+        size = self.objects * self.colours
+        before, after = (
+            rows[:, :size].reshape(len(rows), self.objects, -1).argmax(axis=-1)
+            for rows in (observations, next_observations)
+        )
+        nodes, values = actions.T.astype(np.intp)
+        before[np.arange(len(before)), nodes] = values
+        total = np.zeros(len(before))
+        for node, table in enumerate(self.chances):
+            causes = np.flatnonzero(self.parents[node])
+            chances = table[tuple(after[:, part] for part in (*causes, node))]
+            is_drawn = self.descendants[nodes, node]
+            chances = np.where(is_drawn, chances, after[:, node] == before[:, node])
+            total += np.log(chances, out=np.full(len(total), -np.inf), where=chances > 0)
+        return total
 
     def shown(self, colours: FloatArray) -> FloatArray:
         """Return a 1 at each colour [..., N] among zeros: [..., N C]."""
@@ -363,14 +375,6 @@ class ExactChemistry:
         return after
 
 
-def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> FloatArray:
-    """Draw a matrix [rows, columns] whose shorter side is orthonormal."""
-    drawn = rng.standard_normal((max(rows, columns), min(rows, columns)))
-    q, r = np.linalg.qr(drawn)
-    q = q * np.sign(np.diag(r))
-    return np.asarray(q if rows >= columns else q.T)
-
-
 def _uniform(keys: FloatArray, steps: FloatArray, count: int) -> FloatArray:
     """Return a number in [0, 1) for each object [B, count], by the episode's key and step [B]."""
     objects = np.arange(1, count + 1, dtype=np.uint64)
@@ -395,12 +399,14 @@ def chemistry(text: str) -> Chemistry:
         text,
         {"k": int, "gain": float, "colours": int, "tables": int, "density": float, "look": str},
     )
-    graph = head.rstrip("0123456789")
-    if not graph or graph == head:
+    graph = head if ">" in head else head.rstrip("0123456789")
+    if not graph or (graph == head and ">" not in head):
         raise ValueError(
-            f"need a graph and how many objects, as in 'chemistry:chain5', got {head!r}"
+            f"need a graph and how many objects, as in 'chemistry:chain5', or edges, as in "
+            f"'chemistry:0>1+0>2', got {head!r}"
         )
-    size = int(head[len(graph) :])
+    edges = written_edges(graph) if ">" in graph else []
+    size = 1 + max(effect for _, effect in edges) if edges else int(head[len(graph) :])
     if positions:
         options["positions"] = positions
     return Chemistry(graph=graph, objects=size, **options)
