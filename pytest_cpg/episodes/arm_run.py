@@ -27,11 +27,12 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Stream
-from pytest_cpg.contracts.task import LeastReturn
+from pytest_cpg.contracts.task import LeastReturn, Restored
 from pytest_cpg.episodes.arm import Arm, Latency, start_digests
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.imagination import Imagination
+from pytest_cpg.episodes.repeats import Repeats
 from pytest_cpg.episodes.stage import Progress, Stage
 from pytest_cpg.world_models import BoundModel
 
@@ -83,6 +84,9 @@ class ArmRun:
         self._disturbance = Disturbance(design.perturbation, task, starts.episodes, seed=seed)
         self._planning = Planning(name, design, model, starts.episodes)
         self._seconds, self._done = 0.0, 0
+        # Disturbed steps are not what their actions lead to.
+        is_checked = name == "oracle" and has(task, Restored) and design.perturbation is None
+        self._repeats = Repeats(task, starts) if is_checked else None
 
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until``, and return the arm so far.
@@ -91,7 +95,7 @@ class ArmRun:
         finite, a diverged simulator.
         """
         begun = time.perf_counter()
-        active = np.arange(self._done, until)
+        begin, active = self._done, np.arange(self._done, until)
         self._tell(active, until)
         try:
             with self._disturbance.named():
@@ -105,9 +109,16 @@ class ArmRun:
                     # Only here: in the middle of a round nothing fits together.
                     self._done = int(active[0]) if active.size else until
                     self._tell(active, until)
+            if self._repeats:
+                self._repeats.check(self._farthest(begin, until), self.actions)
         finally:
             self._seconds += time.perf_counter() - begun
         return self._arm()
+
+    def _farthest(self, begin: int, until: int) -> IntArray:
+        """Return rows, first those that went where random actions do not: solved ones."""
+        rows = np.arange(begin, until)
+        return rows[np.argsort(~self._successes[rows], kind="stable")]
 
     def _tell(self, active: IntArray, until: int) -> None:
         if self._progress:
@@ -165,6 +176,8 @@ class ArmRun:
             # As little as the planner is a model told what became of its action.
             going = ~self._is_over(rows)
             self._planning.carry(rows[going], planned[going], self._steps, self._seen)
+            if self._repeats:
+                self._repeats.note(rows, states, actions)
             if self._on_step:
                 self._on_step(self._episodes[rows], actions)
 

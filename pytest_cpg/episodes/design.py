@@ -185,7 +185,9 @@ def sample_starts(task: Task, episodes: int, *, seed: int, fixed: bool = False) 
             return Starts(episodes=indices, states=states, seeds=seeds, skipped=skipped)
         skipped += 1 if fixed else len(pending)
     fix = "Start it farther from its goal."
-    if has(task, SuccessSource):
+    if has(task, ListedGoals):
+        fix = "Draw goals of more steps, by offset=, or lower within=."
+    elif has(task, SuccessSource):
         fix = f"Start it farther from its goal, or name another success=: {task.succeeds_by} holds."
     if has(task, RewardThreshold):
         fix = (

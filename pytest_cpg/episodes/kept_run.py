@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -206,8 +206,10 @@ class KeptRun:
         difference = None
         if self._resumes:
             difference = self._other_plans(used, starts, rng, episodes=_FIRST_PLANS, plans=1)
-        # What takes no time is run again, which shows most.
-        is_replayed = self._replay is not None and used.seconds / used.episodes > _QUICK
+        # What takes no time is run again, which shows most; and how sure a planner was of its plans
+        # nothing else shows.
+        is_slow = used.seconds / used.episodes > _QUICK and used.confidences is None
+        is_replayed = self._replay is not None and is_slow
         if is_replayed:
             difference = difference or self._other_plans(
                 used, starts, rng, episodes=2, plans=_PLANS_OF_TWO
@@ -219,10 +221,7 @@ class KeptRun:
         """Return some rows of a stored arm as they go now."""
         if self._replay is None or not is_replayed:
             return self._repeat(starts.take(rows), None).advance(len(rows))
-        arm = self._replay(starts.take(rows), tuple(used.actions[row] for row in rows))
-        # Nothing was planned, of which a planner could be sure.
-        sure = None if used.confidences is None else used.confidences[rows]
-        return replace(arm, confidences=sure)
+        return self._replay(starts.take(rows), tuple(used.actions[row] for row in rows))
 
     def _other_plans(
         self, used: Arm, starts: Starts, rng: np.random.Generator, *, episodes: int, plans: int

@@ -136,6 +136,11 @@ class GoalTask:
         return self.inner.restored_by if has(self.inner, Restored) else None
 
     @property
+    def succeeds_by(self) -> str:
+        """What tells success."""
+        return f"being within {self.goals.within:g} of its goal"
+
+    @property
     def measured(self) -> IntArray | None:
         """The columns of a state that are measured."""
         return self.inner.measured if has(self.inner, MeasuredColumns) else None

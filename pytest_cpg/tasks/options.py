@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.contracts import FloatArray, TaskError, WorldModelError
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import Task, TaskFactory
 
 # Steps of an episode, where nothing else is asked for.
 BUDGET = 500
+# Numbers of an observation in a message.
+_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,4 +128,15 @@ def rated(task: Any, observations: FloatArray, *, call: str, room: str) -> Float
             f"better; or give the model rollout(latents [B, Z], actions [B, H, A]) -> [B, H, Z], "
             f"and beside it score(latents [..., Z]) -> [...] or reward(latents, actions) -> [...]."
         )
-    return np.asarray(task.score_of(observations), dtype=np.float64)
+    scores = np.asarray(task.score_of(observations), dtype=np.float64)
+    if np.isnan(scores).any() and scores.shape == observations.shape[:-1]:
+        # A diverged state has no score, nor any number.
+        broken = np.isnan(scores) & np.isfinite(observations).all(axis=-1)
+        if broken.any():
+            row = ", ".join(f"{value:.4g}" for value in observations[broken][0][:_SHOWN])
+            more = ", ..." * (observations.shape[-1] > _SHOWN)
+            raise TaskError(
+                f"{task.name}: its score= gives nan for an observation of numbers, [{row}{more}]. "
+                f"Return a number for each, such as np.inf where nothing can be reached."
+            )
+    return scores

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from track import Track
 
+from pytest_cpg.contracts import Plans
 from pytest_cpg.episodes import kept_run
 from pytest_cpg.episodes.arm_cache import ArmCache
 from pytest_cpg.episodes.arms import ArmRuns, Execution
@@ -18,9 +19,10 @@ from pytest_cpg.world_models import OracleDynamics
 EPISODES = 12
 
 
-# What no key says: from which step on the planner turns round, and how many plans it was asked for
-# each time; how much the world adds to a step that ends within 1 of the goal, and to rewards.
-NOW = {"turns_at": np.inf, "asked": [], "slip": 0.0, "more": 0.0}
+# What no key says: from which step on the planner turns round, how many plans it was asked for each
+# time, and how sure it is; how much the world adds to a step that ends within 1 of the goal, and to
+# rewards.
+NOW = {"turns_at": np.inf, "asked": [], "slip": 0.0, "more": 0.0, "sure": 1.0}
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,24 @@ def test_what_takes_no_time_is_run_again_whole(run, monkeypatch):
     NOW["turns_at"] = 9
     _, said = run()
     assert "the stored oracle arm could not be repeated" in said
+
+
+def test_confidences_show_only_where_plans_are_made_again(run, monkeypatch):
+    monkeypatch.setattr(Turning, "plan", _sure(Turning.plan))
+    run()
+    _, said = run()
+    assert f"oracle: {EPISODES} episodes stored" in said
+    NOW["sure"] = 2.0
+    _, said = run()
+    assert "oracle arm could not be repeated: confidences of episode" in said
+
+
+def _sure(plan):
+    def sure(*arguments):
+        plans = plan(*arguments)
+        return Plans(plans.actions, plans.lengths, np.full(len(plans.lengths), NOW["sure"]))
+
+    return sure
 
 
 def test_perturbed_episodes_are_run_again_whole(run):

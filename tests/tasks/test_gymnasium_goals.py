@@ -1,5 +1,6 @@
 """Success and goals of environments of gymnasium's: found, named, and told where they are wrong."""
 
+import os
 import sys
 from types import ModuleType
 
@@ -10,7 +11,7 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from runs import arm_of
 
-from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts import ComponentError, TaskError
 from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.planners import CEM
 from pytest_cpg.tasks import TASKS, named_task
@@ -158,13 +159,39 @@ def test_success_is_what_the_environment_tells_or_what_is_asked_for(make, succes
 
 
 def test_an_oracle_plans_to_the_goal():
-    task = gym_task(Told, budget=10)
-    starts = sample_starts(task, 4, seed=0)
-    probe = {"probe_states": starts.states, "probe_actions": task.reset(np.arange(4))[:, :2]}
-    probe["probe_actions"] = np.zeros((4, 2))
+    assert oracle_arm(gym_task(Told, budget=10)).success_count == 4
+
+
+class Shaken(Told):
+    """One that draws from the system where it is near its goal, which only a planner sees."""
+
+    def step(self, action):
+        seen, *rest = super().step(action)
+        if np.linalg.norm(self.place - self.goal) < 0.25:
+            seen[0] += 1e-9 * os.urandom(1)[0]
+        return (seen, *rest)
+
+
+def oracle_arm(task, episodes=4):
+    starts = sample_starts(task, episodes, seed=0)
+    probe = {"probe_states": starts.states, "probe_actions": np.zeros((episodes, 2))}
     oracle = bind(OracleDynamics(task), task, **probe)
-    planner = CEM(samples=24, horizon=5)
-    assert arm_of("oracle", task, planner, oracle, starts, seed=0).success_count == 4
+    return arm_of("oracle", task, CEM(samples=24, horizon=5), oracle, starts, seed=0)
+
+
+def test_what_cannot_be_repeated_only_near_the_goal_is_told_with_its_step():
+    task = gym_task(Shaken, budget=10, success="terminated")
+    with pytest.raises(TaskError, match=r"lead elsewhere at step \d+ of episode \d, so that"):
+        oracle_arm(task)
+
+
+def test_nan_of_a_score_of_the_users_is_told_as_the_scores():
+    def score(observations):
+        return np.where(observations[..., 0] > 0, np.nan, 1.0)
+
+    task = gym_task(Told, budget=10, score=score)
+    with pytest.raises(TaskError, match=r"its score= gives nan for an observation of numbers, \["):
+        oracle_arm(task)
 
 
 def test_options_are_what_every_start_is_reset_with():

@@ -12,6 +12,7 @@ from typing import Any
 from pytest_cpg.contracts import IncompleteError, TaskError, WorldModelError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import (
+    ListedGoals,
     NoteOnStarts,
     Restored,
     SuccessSource,
@@ -306,9 +307,10 @@ def _notes_on(
         )
     is_never = design.metric == "success" and not oracle.success_count + chance.success_count
     if is_never and has(design.task, SuccessSource):
+        other = "raise within=" if has(design.task, ListedGoals) else "name another success="
         notes.append(
             f"no step of any episode succeeded by {design.task.succeeds_by}, neither with the true "
-            f"dynamics nor with random actions. If it never holds, name another success="
+            f"dynamics nor with random actions. If it never holds, {other}"
         )
     if has(design.task, NoteOnStarts):
         notes.append(design.task.note_on_starts)
