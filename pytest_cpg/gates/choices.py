@@ -151,11 +151,6 @@ def _task_of(values: Mapping[str, Any], components: Components) -> TaskChoice:
             # As in LeWM's evaluation: twice the steps that led there.
             options.setdefault("budget", 2 * goals.offset)
     if (pixels := values.get("observe")) is not None:
-        if goals is not None:
-            raise ValueError(
-                'goals= and observe="pixels": no picture shows such a goal. Leave one of them out, '
-                "or take a task whose pictures show its own."
-            )
         make = with_pixels(make, pixels)
     return TaskChoice(name=name, make=make, options=tuple(options.items()))
 

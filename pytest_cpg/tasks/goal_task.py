@@ -108,7 +108,7 @@ class GoalTask:
     @property
     def observation_size(self) -> int:
         """Numbers in one observation: the inner task's, and the goal's."""
-        return self.inner.observation_size + self._size
+        return self.inner.observation_size + self.goal_size
 
     @property
     def budget(self) -> int:
@@ -158,7 +158,7 @@ class GoalTask:
         inner = {"observation": self.inner.observation_size}
         if has(self.inner, ObservationKeys):
             inner = dict(self.inner.observation_keys)
-        return {**inner, "goal of the gate" if "goal" in inner else "goal": self._size}
+        return {**inner, "goal of the gate" if "goal" in inner else "goal": self.goal_size}
 
     @property
     def note_on_starts(self) -> str:
@@ -194,10 +194,10 @@ class GoalTask:
         """Draws states [B, S] as the inner task does, with their goals where it can."""
         inner = self.inner
         if has(inner, GoalPictures):
-            return lambda states: inner.render_goals(self._inner(states), self._wanted(states))
+            return lambda states: inner.render_goals(self.inner_of(states), self._wanted(states))
         if not has(inner, Pictures):
             return None
-        return lambda states: inner.render(self._inner(states))
+        return lambda states: inner.render(self.inner_of(states))
 
     @property
     def draws_goals(self) -> bool:
@@ -209,16 +209,53 @@ class GoalTask:
         """Says of states [..., S] whether the episode is over."""
         inner = self.inner
         return (
-            (lambda states: has_ended(inner, self._inner(states))) if has(inner, Endings) else None
+            (lambda states: has_ended(inner, self.inner_of(states)))
+            if has(inner, Endings)
+            else None
         )
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Return a start and a goal for each seed [N]: states [N, S]; of a listed file any goal."""
         states = self._begun(self.inner, seeds)
-        rows = np.zeros(len(seeds), dtype=np.int64)
-        if (count := self._listed) is not None:
-            rows = np.array([Stream.GOAL.of(int(s)).integers(count) for s in seeds], int)
-        return self._joined(states, self._goals(states, seeds, rows))
+        return self._joined(states, self._goals(states, seeds, self.rows_of(seeds)))
+
+    def rows_of(self, seeds: IntArray) -> IntArray:
+        """Return any row of a listed file for each seed [N]."""
+        count = self._listed
+        if count is None:
+            return np.zeros(len(seeds), dtype=np.int64)
+        return np.array([Stream.GOAL.of(int(s)).integers(count) for s in seeds], int)
+
+    def goal_states(self, states: FloatArray, seeds: IntArray, rows: IntArray) -> FloatArray:
+        """Return an inner state [N, I] in which what is observed is the goal of states [N, S].
+
+        ``rows`` are those of a file. Raises ComponentError where goals are no states that steps
+        lead to.
+        """
+        goals, inner = self.goals, self.inner_of(states)
+        is_placed = goals.recording is not None and not has(self.inner, RecordedStarts)
+        if goals.recording is not None and is_placed:
+            steps = goals.recording.rows(seeds) + goals.recording.offset
+            return placed(self.inner, inner, goals.recording, steps)
+        if goals.listed is not None or goals.recording is not None:
+            raise ComponentError(
+                f'goals= and observe="pixels": {goals.file} has what is observed at goals, and no '
+                f"steps to a state that could be drawn. Write recorded actions [N, T, A] into it, "
+                f'or goals={{"offset": 25, "within": 0.1}}.'
+            )
+        if goals.by != RANDOM:
+            ends = [self._led(row, int(seed)) for row, seed in zip(inner, seeds, strict=True)]
+            return np.stack(ends)
+        for step in range(int(goals.offset or 0)):
+            inner = self.inner.step(inner, self._leading(seeds, rows)[:, step])
+        return inner
+
+    def _leading(self, seeds: IntArray, rows: IntArray) -> FloatArray:
+        """Return the actions [N, T, A] that lead to goals: those of a file's rows, or random."""
+        offset = int(self.goals.offset or 0)
+        if self.goals.recorded is not None:
+            return self.goals.recorded[rows, :offset]
+        return self.actions.sample([Stream.GOAL.of(int(seed)) for seed in seeds], (offset,))
 
     def at_episodes(self, states: FloatArray, episodes: IntArray) -> FloatArray:
         """Return starts [N, S] with the goals that a file has for these episodes [N].
@@ -237,7 +274,7 @@ class GoalTask:
             )
         if self._listed is None:
             return states
-        inner = self._inner(states)
+        inner = self.inner_of(states)
         return self._joined(inner, self._goals(inner, episodes, episodes))
 
     def _begun(self, task: Task, seeds: IntArray) -> FloatArray:
@@ -293,20 +330,20 @@ class GoalTask:
 
     def goal(self, states: FloatArray) -> FloatArray:
         """Return the goals [..., G] of states [..., S]."""
-        return np.array(states[..., -self._size :])
+        return np.array(states[..., -self.goal_size :])
 
     def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
-        return self._joined(self.inner.step(self._inner(states), actions), self.goal(states))
+        return self._joined(self.inner.step(self.inner_of(states), actions), self.goal(states))
 
     def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
-        after = self.inner.rollout(self._inner(states), actions)
+        after = self.inner.rollout(self.inner_of(states), actions)
         return self._joined(after, np.repeat(self.goal(states)[:, None], after.shape[1], axis=1))
 
     def observe(self, states: FloatArray) -> FloatArray:
         """Map states [..., S] to observations [..., O], which end in the goal."""
-        return self._joined(self.inner.observe(self._inner(states)), self.goal(states))
+        return self._joined(self.inner.observe(self.inner_of(states)), self.goal(states))
 
     def score(self, observations: FloatArray) -> FloatArray:
         """Rate observations [..., O] by the Euclidean distance to their goal [...]."""
@@ -314,12 +351,12 @@ class GoalTask:
         seen, goal = observations[..., :size], observations[..., size:]
         if columns is not None:
             seen = seen[..., list(columns)]
-            goal = goal if self._size < size else goal[..., list(columns)]
+            goal = goal if self.goal_size < size else goal[..., list(columns)]
         return np.asarray(np.sqrt(np.sum((seen - goal) ** 2, axis=-1)))
 
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Give the inner task's reward [...]."""
-        return self.inner.reward(self._inner(states), actions)
+        return self.inner.reward(self.inner_of(states), actions)
 
     def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
         """Say whether states [..., S] are near enough to their goals."""
@@ -327,7 +364,8 @@ class GoalTask:
         return np.asarray(self.score(self.observe(states)) <= (self.goals.within or 0.0))
 
     @property
-    def _size(self) -> int:
+    def goal_size(self) -> int:
+        """Numbers of a goal."""
         listed = self.goals.listed
         return self.inner.observation_size if listed is None else listed.shape[1]
 
@@ -340,8 +378,9 @@ class GoalTask:
         wanted[:, columns] = goals if goals.shape[1] == len(columns) else goals[:, columns]
         return wanted
 
-    def _inner(self, states: FloatArray) -> FloatArray:
-        return states[..., : -self._size]
+    def inner_of(self, states: FloatArray) -> FloatArray:
+        """Return the inner states [..., I] of states [..., S]."""
+        return states[..., : -self.goal_size]
 
     def _joined(self, parts: FloatArray, goals: FloatArray) -> FloatArray:
         # A diverged row is NaN as a whole.
@@ -355,17 +394,11 @@ class GoalTask:
             return goals.listed[rows]
         if (recording := goals.recording) is not None:
             return self._recorded(states, recording, recording.rows(seeds) + recording.offset)
-        offset = int(goals.offset or 0)
         if goals.by != RANDOM:
             ends = [self._led(state, int(seed)) for state, seed in zip(states, seeds, strict=True)]
             reached = self.inner.observe(np.stack(ends))
         else:
-            actions = goals.recorded
-            if actions is None:
-                rngs = [Stream.GOAL.of(int(seed)) for seed in seeds]
-                actions = self.actions.sample(rngs, (offset,))
-            else:
-                actions = actions[rows, :offset]
+            actions = self._leading(seeds, rows)
             reached = self.inner.observe(self.inner.rollout(states, actions))[:, -1]
         if np.isnan(reached).any():
             raise TaskError(

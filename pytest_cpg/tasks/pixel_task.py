@@ -25,6 +25,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.parts import CacheKey, has
 from pytest_cpg.contracts.task import Pictures
+from pytest_cpg.tasks.goal_task import GoalTask
 from pytest_cpg.tasks.pictures import rendered
 from pytest_cpg.tasks.pixels import Drawing, Pixels, check_plain, resized
 from pytest_cpg.tasks.renderer import Frames
@@ -33,7 +34,7 @@ from pytest_cpg.tasks.renderer import Frames
 _ROOM = 1 << 26
 # What an inner task may have that takes states, and what gives some.
 _OF_STATES = ("score_states", "terminated", "strata", "goal")
-_TO_STATES = ("redrawn", "at_episodes")
+_TO_STATES = ("redrawn",)
 
 
 class Drawn(Protocol):
@@ -83,8 +84,9 @@ class Album:
 class PixelTask:
     """A task whose models are given pictures; see `Task` and `SeenAsPictures`.
 
-    A state [S] is the inner task's, and those of the steps before it, latest first: what is seen
-    is a function of it. All but models go by what the inner task observes, and draw nothing.
+    A state [S] is the inner task's, those of the steps before it, latest first, and one in which
+    its goal is reached, where the gate gives it a goal: what is seen is a function of it. All but
+    models go by what the inner task observes, and draw nothing.
     """
 
     slow_pictures: ClassVar = True
@@ -99,7 +101,7 @@ class PixelTask:
         options = [*filter(None, [inside.removesuffix(")")]), self.pixels.written]
         object.__setattr__(self, "name", f"{plain} ({', '.join(options)})")
         object.__setattr__(
-            self, "album", Album(_drawing(self.inner, self.pixels), self.pixels.size)
+            self, "album", Album(_drawing(self._drawn, self.pixels), self.pixels.size)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -114,7 +116,7 @@ class PixelTask:
         if name in _OF_STATES and callable(value):
             return lambda states, *more: value(self._inner(states), *more)
         if name in _TO_STATES and callable(value):
-            return lambda states, *more: self._begun(value(self._inner(states), *more))
+            return lambda states, *more: self._again(value(self._inner(states), *more), states)
         return value
 
     @property
@@ -151,8 +153,9 @@ class PixelTask:
 
     @property
     def picture_shape(self) -> tuple[int, int, int, int]:
-        """Frames, rows, columns and colours: [F, H, W, 3]."""
-        return (self.pixels.stack, self.pixels.size, self.pixels.size, 3)
+        """Frames, rows, columns and colours: [F, H, W, 3]; a goal of the gate is the last."""
+        frames = self.pixels.stack + isinstance(self.inner, GoalTask)
+        return (frames, self.pixels.size, self.pixels.size, 3)
 
     @property
     def frames_drawn(self) -> int:
@@ -167,34 +170,57 @@ class PixelTask:
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Return the start of each seed [N], as if it had always been there: states [N, S]."""
-        return self._begun(self.inner.reset(seeds))
+        states = self.inner.reset(seeds)
+        rows = self.inner.rows_of(seeds) if isinstance(self.inner, GoalTask) else seeds
+        return self._begun(states, seeds, rows)
+
+    @property
+    def at_episodes(self) -> Callable[[FloatArray, IntArray], FloatArray] | None:
+        """Gives starts [N, S] the goals that a file has for episodes [N]."""
+        inner = self.inner
+        if not isinstance(inner, GoalTask) or inner.goals.recorded is None:
+            return None
+
+        def at(states: FloatArray, episodes: IntArray) -> FloatArray:
+            begun = inner.at_episodes(self._inner(states), episodes)
+            return self._begun(begun, episodes, episodes)
+
+        return at
 
     def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
-        after = self.inner.step(self._inner(states), actions)
-        return self._joined(after, states[:, : -after.shape[1]])
+        after, size = self.inner.step(self._inner(states), actions), self._size(states)
+        kept, all_seen = (self.pixels.stack - 1) * size, self.pixels.stack * size
+        before = np.concatenate([states[:, :kept], states[:, all_seen:]], axis=1)
+        return self._joined(after, before)
 
     def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
         reached = self.inner.rollout(self._inner(states), actions)
         size, steps = reached.shape[2], reached.shape[1]
         # The steps before, oldest first, and then those of the plan.
-        past = states.reshape(len(states), self.pixels.stack, size)[:, ::-1]
+        flat, goals = np.split(states, [self.pixels.stack * size], axis=1)
+        past = flat.reshape(len(states), self.pixels.stack, size)[:, ::-1]
         along = np.concatenate([past, reached], axis=1)
         last = self.pixels.stack
         parts = [along[:, last - back : last - back + steps] for back in range(last)]
-        return self._joined(parts[0], np.concatenate([parts[0][..., :0], *parts[1:]], axis=-1))
+        parts.append(np.repeat(goals[:, None], steps, axis=1))
+        return self._joined(parts[0], np.concatenate(parts[1:], axis=-1))
 
     def observe(self, states: FloatArray) -> FloatArray:
         """Map states [..., S] to what the inner task observes [..., O], which is not drawn."""
         return np.asarray(self.inner.observe(self._inner(states)))
 
     def pictures(self, states: FloatArray) -> Frames:
-        """Draw what models see of states [B, S]: [B, F, H, W, 3], the present last."""
-        size = states.shape[1] // self.pixels.stack
-        past = states.reshape(len(states) * self.pixels.stack, size)
-        frames = self.album.frames(past)
-        return frames.reshape(len(states), *self.picture_shape)[:, ::-1].copy()
+        """Draw what models see of states [B, S]: [B, F, H, W, 3], the present before a goal."""
+        count, stack, size = len(states), self.pixels.stack, self._size(states)
+        flat, goals = np.split(states, [stack * size], axis=1)
+        seen = flat.reshape(count, stack, size)[:, ::-1]
+        if isinstance(self.inner, GoalTask):
+            # Without their goal: the state that is the goal has none.
+            seen = np.concatenate([self.inner.inner_of(seen), goals[:, None]], axis=1)
+        frames = self.album.frames(seen.reshape(-1, seen.shape[2]))
+        return frames.reshape(count, *self.picture_shape)
 
     @property
     def render(self) -> Callable[[FloatArray], Frames] | None:
@@ -223,11 +249,28 @@ class PixelTask:
         """Say whether the step by actions [..., A] that ended in states [..., S] succeeded."""
         return self.inner.success(self._inner(states), actions)
 
-    def _inner(self, states: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(states[..., : states.shape[-1] // self.pixels.stack])
+    @property
+    def _drawn(self) -> Task:
+        """The task that is drawn, without a goal of the gate."""
+        return self.inner.inner if isinstance(self.inner, GoalTask) else self.inner
 
-    def _begun(self, states: FloatArray) -> FloatArray:
-        return np.tile(states, self.pixels.stack)
+    def _size(self, states: FloatArray) -> int:
+        """Return how many numbers an inner state has; the one that is a goal lacks the goal's."""
+        extra = self.inner.goal_size if isinstance(self.inner, GoalTask) else 0
+        return int((states.shape[-1] + extra) // (self.pixels.stack + bool(extra)))
+
+    def _inner(self, states: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(states[..., : self._size(states)])
+
+    def _begun(self, states: FloatArray, seeds: IntArray, rows: IntArray) -> FloatArray:
+        begun = np.tile(states, self.pixels.stack)
+        if not isinstance(self.inner, GoalTask):
+            return begun
+        return np.concatenate([begun, self.inner.goal_states(states, seeds, rows)], axis=1)
+
+    def _again(self, inner: FloatArray, states: FloatArray) -> FloatArray:
+        """Return states [B, S] with another inner state [B, I] now."""
+        return np.concatenate([inner, states[:, inner.shape[1] :]], axis=1)
 
     def _joined(self, now: FloatArray, before: FloatArray) -> FloatArray:
         # A diverged row is NaN as a whole.

@@ -13,6 +13,8 @@ import pytest_cpg
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.planners import BeamSearch, RandomShooting
 from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.goal_task import GoalTask
+from pytest_cpg.tasks.goals import Goals
 from pytest_cpg.tasks.pixel_task import PixelTask, seen_as_pixels
 from pytest_cpg.tasks.pixels import Pixels
 from pytest_cpg.tasks.renderer import View, renderer_of
@@ -258,6 +260,64 @@ assert task.frames_drawn == 14
     backend = renderer_of(cartpole.world.drawn, View(height=8, width=8))._backend
     environment = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+class Comparing:
+    """Rates plans by the distance of the agent's pixels to those of the goal's picture."""
+
+    def __init__(self, task):
+        self.inner, shape = task.inner.inner, task.picture_shape
+        cells = task.inner.inner.layout.split()
+        self.cells = np.array([len(cells[0]), len(cells)]) / shape[1]
+
+    def places(self, frames):
+        is_agent = np.abs(frames - np.array([214, 106, 48])).sum(axis=-1) < 40
+        rows, columns = np.mgrid[: frames.shape[1], : frames.shape[2]] + 0.5
+        count = np.maximum(1, is_agent.sum(axis=(1, 2)))
+        both = [(part * is_agent).sum(axis=(1, 2)) / count for part in (columns, rows)]
+        return np.rint(np.stack(both, axis=1) * self.cells - 0.5)
+
+    def encode(self, pictures):
+        return np.concatenate([self.places(pictures[:, -2]), self.places(pictures[:, -1])], axis=1)
+
+    def rollout(self, latents, plans):
+        reached = self.inner.rollout(np.ascontiguousarray(latents[:, :2]), plans)
+        goals = np.repeat(latents[:, None, 2:], plans.shape[1], axis=1)
+        return np.concatenate([reached, goals], axis=2)
+
+    def score(self, latents):
+        return np.linalg.norm(latents[..., :2] - latents[..., 2:], axis=-1)
+
+
+def test_a_goal_of_the_gate_is_the_last_frame_and_a_model_may_reach_it_by_that_alone():
+    goals = GoalTask(inner=TASKS["maze"](budget=30), goals=Goals(offset=6, within=0.5).loaded())
+    task = PixelTask(inner=goals, pixels=Pixels(size=96, stack=2))
+    states = task.reset(np.arange(4))
+    assert task.picture_shape == task.pictures(states).shape[1:] == (3, 96, 96, 3)
+    latents = Comparing(task).encode(task.pictures(states))
+    np.testing.assert_array_equal(latents, task.observe(states))
+    after = task.step(states, task.actions.values[[0, 1, 2, 3]])
+    np.testing.assert_array_equal(task.pictures(after)[:, 2], task.pictures(states)[:, 2])
+    gate = pytest_cpg.evaluate(
+        task,
+        Comparing(task),
+        planner=RandomShooting(candidates=60, horizon=8),
+        episodes=10,
+        cache=None,
+        max_verdict="BAD",
+    )
+    assert gate.learned.successes.tolist() == gate.oracle.successes.tolist()
+    assert gate.learned.success_rate >= 0.8
+
+
+def test_a_goal_that_is_numbers_in_a_file_is_no_picture(tmp_path):
+    np.savez(tmp_path / "goals.npz", goals=np.ones((5, 2)), within=0.5)
+    goals = Goals(file=str(tmp_path / "goals.npz")).loaded()
+    task = PixelTask(inner=GoalTask(inner=TASKS["maze"](), goals=goals), pixels=Pixels())
+    with pytest.raises(
+        ComponentError, match=r"no steps to a state that could be drawn\. Write rec"
+    ):
+        task.reset(np.arange(2))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ ROW_BY_ROW = ("dmc:point_mass-hard", "gym:CartPole-v1", "gym:InvertedPendulum-v5
 WITH_GOALS = ("maze", "dmc:point_mass-hard", "gym:CartPole-v1", "gym:InvertedPendulum-v5")
 SEEN = ("maze", "reacher-easy", "blocks:5-unobserved,k=2,stratum=push")
 WRAPPED = [*(f"{name} goals" for name in WITH_GOALS), *(f"{name} pixels" for name in SEEN)]
+WRAPPED += [f"{name} goals and pixels" for name in SEEN[:2]]
 
 
 @functools.cache
@@ -56,9 +57,10 @@ def task(name):
 @pytest.fixture(params=[*sorted(TASKS), *ROW_BY_ROW, *WRAPPED])
 def conformance_task(request):
     name, _, wrapped = request.param.partition(" ")
-    if wrapped == "goals":
-        return GoalTask(inner=built(name), goals=Goals(offset=3, within=0.1).loaded())
-    return PixelTask(inner=built(name), pixels=Pixels(stack=2)) if wrapped else built(name)
+    task = built(name)
+    if "goals" in wrapped:
+        task = GoalTask(inner=task, goals=Goals(offset=3, within=0.1).loaded())
+    return PixelTask(inner=task, pixels=Pixels(stack=2)) if "pixels" in wrapped else task
 
 
 @pytest.fixture

@@ -142,6 +142,8 @@ class GymnasiumTask:
         """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
         # What is not written to takes no memory: the steps that led to imagined states are many.
         after = np.zeros((*actions.shape[:2], states.shape[1]))
+        if not len(states):
+            return after
         # Plans from one state follow one another.
         bits = np.ascontiguousarray(states).view(np.int64)
         is_new = np.append(True, (bits[1:] != bits[:-1]).any(axis=1))
