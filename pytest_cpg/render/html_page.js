@@ -69,6 +69,8 @@ find.addEventListener("input", () => {
     row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
     if (!row.hidden && find.value) row.closest("details")?.setAttribute("open", "");
   }
+  const count = [...rows].filter((row) => !row.hidden).length;
+  document.getElementById("found").textContent = find.value ? `${count} of ${rows.length} rows` : "";
 });
 addEventListener("hashchange", openTarget);
 for (const control of document.querySelectorAll("[data-script]")) control.hidden = false;

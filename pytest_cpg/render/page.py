@@ -30,6 +30,8 @@ _MOST_OPEN, _FEW_OPEN = 6, 3
 # From so many gates on rows are dense, gates with parameters become a matrix, and what passes is a
 # row alone.
 MANY = 40
+# More lines of marks would be no matrix.
+_MOST_LINES_OF_MARKS = 8
 # Of a frame of a film as it is defined once, and drawn in every layout.
 FRAME_WIDTH, FRAME_HEIGHT = 112, 84
 # Room above the frames of an arm for its name, below them for their steps, between two arms, and
@@ -63,12 +65,20 @@ class Followed(NamedTuple):
     spark: list[tuple[str, str]]
 
 
+class Marks(NamedTuple):
+    """Gates that share a parameter, in one line: that one, and the others of the first and last."""
+
+    label: str
+    gates: list[Gate]
+    ends: str
+
+
 class MatrixRow(NamedTuple):
     """All gates of one test that has parameters: how many of each tone, and the gates."""
 
     name: str
     counts: list[tuple[Tone, int]]
-    gates: list[Gate]
+    marks: list[Marks]
 
 
 class Lane(NamedTuple):
@@ -143,7 +153,7 @@ class Page:
             gates.sort(key=lambda gate: gate.place)
             counts = Counter(map(tone_of, gates))
             counted = [(tone, counts[tone]) for tone in _TONES if counts[tone]]
-            yield MatrixRow(test.rpartition("/")[2], counted, gates)
+            yield MatrixRow(test.rpartition("/")[2], counted, _marks(gates))
 
     def is_open(self, gate: Gate) -> bool:
         """Say whether a gate's section is open."""
@@ -205,6 +215,27 @@ class Page:
                 drawn.append(Cell(number, mark, note, copies))
         key = [(mark, name, len(numbers), ranges(numbers)) for mark, (name, numbers) in sets]
         return Cells(sorted(drawn, key=lambda cell: cell.number), key)
+
+
+def _marks(gates: Sequence[Gate]) -> list[Marks]:
+    """Return the gates of a test in a line for each value of the parameter that has fewest."""
+    parameters = [gate.id.partition("[")[2].removesuffix("]").split("-") for gate in gates]
+    is_table = len({len(parts) for parts in parameters}) == 1 and len(parameters[0]) > 1
+    columns = zip(*parameters, strict=True) if is_table else ()
+    values = {at: len(set(column)) for at, column in enumerate(columns)}
+    few = [at for at, count in values.items() if 1 < count <= _MOST_LINES_OF_MARKS]
+    lines: dict[str, list[tuple[Gate, str]]] = {}
+    for gate, parts in zip(gates, parameters, strict=True):
+        label = parts.pop(min(few, key=values.__getitem__)) if few else ""
+        lines.setdefault(label, []).append((gate, "-".join(parts)))
+    return [
+        Marks(
+            label,
+            [gate for gate, _ in line],
+            " … ".join(dict.fromkeys([line[0][1], line[-1][1]])),
+        )
+        for label, line in lines.items()
+    ]
 
 
 def tone_of(result: Gate | Comparison) -> Tone:

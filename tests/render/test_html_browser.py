@@ -187,13 +187,15 @@ def test_gates_are_found_by_name_and_verdict(tmp_path):
         const look = (words) => {
           page.getElementById("find").value = words;
           page.getElementById("find").dispatchEvent(new frame.contentWindow.Event("input"));
-          return names().join(" ");
+          return [names().join(" "), page.getElementById("found").textContent];
         };
-        return [look(" BAD "), look("gone reported"), look("no such gate"), look("good as")];
+        return ["  BAD ", "gone reported", "no such gate", "good as", ""].map(look);
         """,
         tmp_path,
     )
-    assert told == ["test_bad", "test_gone", "", "test[</sc test[</sc test_good"]
+    names, counted = zip(*told, strict=True)
+    assert names[:4] == ("test_bad", "test_gone", "", "test[</sc test[</sc test_good")
+    assert counted == ("1 of 7 rows", "1 of 7 rows", "0 of 7 rows", "3 of 7 rows", "")
     assert console == []
 
 
@@ -246,7 +248,7 @@ def reel(arm, steps):
     return {"arm": arm, "ending": f"ends at {steps[-1]}", "is_solved": False, "frames": frames}
 
 
-@pytest.mark.parametrize(("width", "shown", "pictures"), [(390, "narrow", 4), (1100, "broad", 8)])
+@pytest.mark.parametrize(("width", "shown", "pictures"), [(390, "narrow", 5), (1100, "broad", 8)])
 def test_a_film_has_as_many_pictures_as_there_is_room_for(tmp_path, width, shown, pictures):
     document = session(gate("t", BAD, outcome="failed", reason=WORSE))
     reels = [reel("oracle", (0, 120)), reel("learned", range(0, 501, 100))]

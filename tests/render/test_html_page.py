@@ -514,3 +514,19 @@ def test_a_gate_in_error_is_open_where_it_is_all_that_there_is_to_see_and_is_nam
     assert "Also failing" not in page.text
     assert "Mend it." in page.text
     assert "Evidence of 1 gate that does not pass" not in page.text
+
+
+def test_a_test_with_two_parameters_has_a_line_of_marks_for_each_value_of_the_fewer():
+    gates = [
+        gate(f"t.py::test_maze[{size}-{planner}]", GOOD)
+        for size in range(20)
+        for planner in ("beam", "greedy")
+    ]
+    text = html_page([session(*gates)])
+    matrix = text[text.index('<div class="matrix">') : text.index("<table")]
+    assert re.findall(r'<span class="label">(\w+)', matrix) == ["beam", "greedy"]
+    assert re.findall(r'label ends">([^<]+)', matrix) == ["0 … 19"] * 2
+    assert [line.count("<li>") for line in matrix.split("<ol>")[1:]] == [20, 20]
+    one = html_page([session(*(gate(f"t.py::test_a[p{n}]", GOOD) for n in range(40)))])
+    assert re.findall(r'label ends">([^<]+)', one) == ["p0 … p39"]
+    assert '<span class="label">' not in one

@@ -74,9 +74,10 @@ class Checkpoint:
     def refuse_settings(self) -> None:
         """Raise WorldModelError for settings: the file says all that is needed."""
         if self.settings:
+            names = ", ".join(sorted(self.settings))
+            beside = "".join(f" of {side.name!r} beside it" for side in _sides(Path(self.path)))
             raise WorldModelError(
-                f"{os.fspath(self.path)!r} says all that is needed, and "
-                f"{', '.join(sorted(self.settings))} would change nothing. Leave that out."
+                f"{os.fspath(self.path)!r} says all that is needed. Leave {names} out{beside}."
             )
 
 
