@@ -65,6 +65,34 @@ def test_a_straight_distance_leads_the_oracle_into_dead_ends():
     assert found.tried == 5
 
 
+class Silent(Straight):
+    """The rooms of an environment that rewards nothing: what rates states is one number."""
+
+    def score(self, observations):
+        return np.zeros(np.shape(observations)[:-1])
+
+
+def test_a_score_that_is_one_number_leads_nowhere():
+    task = Silent()
+    found, _ = found_on(task)
+    assert found.is_flat
+    result = measure_gap(
+        Design(task=task, planner=PLANNER, episodes=12, seed=0),
+        oracle=OracleDynamics(task),
+        learned=lambda observations, actions: observations + actions,
+    )
+    told = in_dead_ends(result)
+    assert told.startswith("The score leads nowhere: in all of 5 failed starts")
+    assert told.endswith("a function of observations, such as the distance to the goal.")
+    room = "gym:stable_worldmodel:swm/TwoRoom-v1,success=terminated"
+    told = in_dead_ends(replace(result, design=replace(result.design, task=room)))
+    assert ',score=path behind its name, with which planner="preset" solves 30 of 30' in told
+    # Where the gate is blind by it, that is what to do, and not to search wider.
+    card = str(card_of(result, Verdict.INCONCLUSIVE, model=""))
+    assert "The score leads nowhere" in card
+    assert "search wider" not in card
+
+
 def test_a_score_that_leads_has_none():
     found, arm = found_on(ROOMS)
     assert found is None
@@ -86,7 +114,7 @@ def test_a_gate_tells_of_them_whatever_its_verdict():
     assert told.startswith("The score leads into dead ends: of 5 failed starts that were looked at")
     assert "such as the length of the shortest path" in told
     assert ",score=path" not in told
-    named = replace(result, design=replace(result.design, task="gym:ogbench:pointmaze-medium-v0"))
+    named = replace(result, design=replace(result.design, task="gym:ogbench:pointmaze-large-v0"))
     assert "dead ends" in in_dead_ends(named)
     assert "Give the task a score that leads around: ,score=path behind" in in_dead_ends(named)
     for verdict in (result.verdict, Verdict.PLANNER_BOTTLENECK):

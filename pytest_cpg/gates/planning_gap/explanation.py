@@ -160,9 +160,22 @@ def in_dead_ends(result: GateResult) -> str:
     ends, name = result.dead_ends, result.design.task
     if ends is None or not ends.are_usual:
         return ""
-    cure = "a function of observations, such as the length of the shortest path"
-    if name.startswith("gym:") and ",score=" not in name:
+    preset = preset_of(name)
+    measure = "distance to the goal" if ends.is_flat else "length of the shortest path"
+    cure = f"a function of observations, such as the {measure}"
+    if preset is not None and "score" in preset.named and ",score=" not in name:
+        cure = (
+            f',score={preset.named["score"]} behind its name, with which planner="preset" solves '
+            f"{preset.solved} of {preset.starts} starts, or {cure}"
+        )
+    elif name.startswith("gym:") and ",score=" not in name:
         cure = f",score=path behind the name of an environment that shows its map, or {cure}"
+    if ends.is_flat:
+        return (
+            f"The score leads nowhere: in all of {ends.tried} failed starts that were looked at it "
+            f"is the same at every step, so no plan is better than another. Give the task a score "
+            f"that falls on the way to the goal: {cure}."
+        )
     cure = f"Give the task a score that leads around: {cure}"
     if "(goals=" in name or ", goals=" in name:
         cure = "Draw goals that are nearer (offset), or judge them by other columns"
@@ -286,6 +299,13 @@ def _advice_on_gap(result: GateResult) -> str:
     if loses_by_score:
         return f"What loses is how it rates plans. {advice_on_score(result.swapped)}"
     compare = "Compare its predictions with the simulator along the oracle's plans"
+    # Nothing was rated by it but plans: no arm tells its score from its dynamics.
+    if "score" in result.swapped and result.rescored is None:
+        return (
+            f"{compare}. Where they are right, what loses is how it rates plans, as a distance "
+            f"that ends at a wall does: read its predictions by a decode, which the task's score "
+            f"rates."
+        )
     if result.design.metric == "return":
         return f"{compare}, and train on states the planner visits."
     return (

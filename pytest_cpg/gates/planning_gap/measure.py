@@ -102,11 +102,12 @@ def measure_gap(
     models["learned"] = replace(models["learned"], ignores_action=is_blind)
     result = gate_result(design, criteria, models, starts, **arms, weighed=weighed, looks=looks)
     stuck, is_true = None, isinstance(oracle, OracleDynamics) and design.perturbation is None
-    # Where no step ever succeeds, that is what is to be told.
+    # Where no step ever succeeds, that is what is to be told, unless nothing leads to one.
     succeeded = arms["oracle"].success_count + arms["chance"].success_count
     is_seen = succeeded > 0 or not has(design.task, SuccessSource)
-    if design.metric == "success" and not criteria.is_smoke and is_true and is_seen:
-        stuck = dead_ends(design, starts, arms["oracle"])
+    if design.metric == "success" and not criteria.is_smoke and is_true:
+        found = dead_ends(design, starts, arms["oracle"])
+        stuck = found if is_seen or (found is not None and found.is_flat) else None
     return replace(
         result,
         dead_ends=stuck,

@@ -37,6 +37,8 @@ class DeadEnds(NamedTuple):
 
     met: int
     tried: int
+    #: Whether the score is one number wherever they were, so that it leads nowhere.
+    is_flat: bool = False
 
     @property
     def are_usual(self) -> bool:

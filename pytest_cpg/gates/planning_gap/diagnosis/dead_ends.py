@@ -1,7 +1,8 @@
 """Dead ends: failed starts of the oracle arm that end in a minimum of the score itself.
 
-Behind a wall a straight distance to the goal cannot be lowered, however widely a planner searches.
-Then the score is at fault, and neither planner nor model.
+Behind a wall a straight distance to the goal cannot be lowered, however widely a planner searches;
+and where nothing is rewarded on the way, minus the reward is one number everywhere. Then the score
+is at fault, and neither planner nor model.
 """
 
 from __future__ import annotations
@@ -28,17 +29,25 @@ def dead_ends(design: Design, starts: Starts, oracle: Arm) -> DeadEnds | None:
     """Return how many failed starts of the oracle arm are in dead ends; None where few fail.
 
     An episode is in one if it is in its last quarter where it came nearest to its goal, and none of
-    64 random plans from there, as long as those of the planner, comes nearer.
+    64 random plans from there, as long as those of the planner, comes nearer. They are flat where
+    all steps of all of them have one score.
     """
     failed = np.flatnonzero(~oracle.successes)
     if len(failed) < max(_FEWEST, _SHARE * oracle.episodes) or not oracle.actions:
         return None
     rows = evenly(failed, _MOST)
-    found = [
-        _is_dead_end(design, starts.states[row], oracle.actions[row], int(oracle.indices[row]))
-        for row in rows
-    ]
-    return DeadEnds(sum(found), len(found))
+    ways = [(starts.states[row], oracle.actions[row], int(oracle.indices[row])) for row in rows]
+    if all(_is_flat(design.task, start, actions) for start, actions, _ in ways):
+        return DeadEnds(len(ways), len(ways), is_flat=True)
+    return DeadEnds(sum(_is_dead_end(design, *way) for way in ways), len(ways))
+
+
+def _is_flat(task: Task, start: FloatArray, actions: FloatArray) -> bool:
+    """Say whether every step of an episode has the score of its start."""
+    scores = _scores(
+        task, np.concatenate([start[None], task.rollout(start[None], actions[None])[0]])
+    )
+    return bool((scores == scores[0]).all())
 
 
 def _is_dead_end(design: Design, start: FloatArray, actions: FloatArray, episode: int) -> bool:
