@@ -6,7 +6,7 @@ reinforcement learning" (2021), section 4.1, and of their code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, ComponentError, FiniteActions, FloatArray, IntArray
-from pytest_cpg.contracts.arrays import read_only, rolled_out
+from pytest_cpg.contracts.arrays import read_only
 from pytest_cpg.tasks.causal.looks import (
     SET_1,
     SETTINGS,
@@ -25,10 +25,7 @@ from pytest_cpg.tasks.causal.looks import (
     Look,
     as_grid,
     as_picture,
-    beside,
     blues,
-    seen,
-    seen_shape,
     stamps,
     unrated,
 )
@@ -231,10 +228,6 @@ class Blocks(TowardsTarget):
         """Say which block actions [B, 2] move: [B]."""
         return actions[:, 0].astype(np.intp)
 
-    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
-        """Map states [B, S] and actions [B, H, 2] to the states after each action [B, H, S]."""
-        return rolled_out(self.step, states, actions)
-
     def observe(self, states: FloatArray) -> npt.NDArray[Any]:
         """Map states [..., S] to observations [..., O]: numbers, or pixels of 8 bits."""
         if self.look != "vector":
@@ -253,11 +246,6 @@ class Blocks(TowardsTarget):
         away = np.abs(observations[..., :size] - observations[..., -size:])
         return np.asarray(away.sum(axis=-1) / self.blocks)
 
-    @property
-    def score_states(self) -> Callable[[FloatArray], FloatArray] | None:
-        """What rates states where observations have no score."""
-        return None if self.look == "vector" else lambda states: -self.reward(states, states)
-
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Return the distance of `score`, negated: [...]."""
         del actions
@@ -268,15 +256,6 @@ class Blocks(TowardsTarget):
         """Say of states [..., S] whether every block is where it is wanted."""
         del actions
         return np.asarray((self._part(states, 0) == self._part(states, 1)).all(axis=-1))
-
-    @property
-    def picture_shape(self) -> tuple[int, int, int, int] | None:
-        """The present and the target, in red, green and blue: [2, H, W, 3]; None of numbers."""
-        return seen_shape(self.look)
-
-    def pictures(self, states: FloatArray) -> Frames:
-        """Draw states [..., S] and their targets [..., 2, H, W, 3], as the look has it."""
-        return seen(self.frames, states, self.look)
 
     def frames(self, states: FloatArray, look: Look, *, part: int = 0) -> Frames:
         """Draw states [B, S] as "grid" [B, 3, 5, 5] or "picture" [B, 3, 50, 50], of 8 bits.
@@ -290,10 +269,6 @@ class Blocks(TowardsTarget):
         if look == "grid":
             return as_grid(cells, colours)
         return as_picture(cells, colours, self._part(states, 4).astype(np.intp))
-
-    def render(self, states: FloatArray) -> Frames:
-        """Draw states [B, S] beside their targets: frames [B, H, W, 3]."""
-        return beside(*(self.frames(states, "picture", part=part) for part in (0, 1)))
 
     @property
     def _blocks(self) -> range:

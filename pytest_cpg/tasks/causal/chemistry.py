@@ -6,7 +6,6 @@ reinforcement learning" (2021), section 4.2, and of their code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FiniteActions, FloatArray, IntArray
-from pytest_cpg.contracts.arrays import read_only, rolled_out
+from pytest_cpg.contracts.arrays import read_only
 from pytest_cpg.tasks.causal.graphs import (
     GRAPHS,
     descendants_of,
@@ -31,9 +30,6 @@ from pytest_cpg.tasks.causal.looks import (
     Look,
     as_grid,
     as_picture,
-    beside,
-    seen,
-    seen_shape,
     stamps,
     unrated,
 )
@@ -171,10 +167,6 @@ class Chemistry(TowardsTarget):
         after[:, -1] += 1
         return after
 
-    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
-        """Map states [B, S] and actions [B, H, 2] to the states after each action [B, H, S]."""
-        return rolled_out(self.step, states, actions)
-
     def observe(self, states: FloatArray) -> npt.NDArray[Any]:
         """Map states [..., S] to observations [..., O]: numbers, or pixels of 8 bits."""
         if self.look != "vector":
@@ -241,11 +233,6 @@ class Chemistry(TowardsTarget):
         now, wanted = observations[..., :size], observations[..., size : 2 * size]
         return np.asarray(1 - (now * wanted).sum(axis=-1) / self.objects)
 
-    @property
-    def score_states(self) -> Callable[[FloatArray], FloatArray] | None:
-        """What rates states where observations have no score."""
-        return None if self.look == "vector" else lambda states: -self.reward(states, states)
-
     def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Return the share of objects of the colour that is wanted: [...]."""
         del actions
@@ -255,15 +242,6 @@ class Chemistry(TowardsTarget):
         """Say of states [..., S] whether every object is of the colour that is wanted."""
         del actions
         return np.asarray(self._matches(states).all(axis=-1))
-
-    @property
-    def picture_shape(self) -> tuple[int, int, int, int] | None:
-        """The present and the target, in red, green and blue: [2, H, W, 3]; None of numbers."""
-        return seen_shape(self.look)
-
-    def pictures(self, states: FloatArray) -> Frames:
-        """Draw states [..., S] and their targets [..., 2, H, W, 3], as the look has it."""
-        return seen(self.frames, states, self.look)
 
     def frames(self, states: FloatArray, look: Look, *, part: int = 0) -> Frames:
         """Draw states [B, S] as "grid" [B, 3, 5, 5] or "picture" [B, 3, 50, 50], of 8 bits.
@@ -278,10 +256,6 @@ class Chemistry(TowardsTarget):
             return as_grid(cells, colours)
         shapes = np.broadcast_to(np.arange(size) % len(stamps()), cells.shape)
         return as_picture(cells, colours, shapes)
-
-    def render(self, states: FloatArray) -> Frames:
-        """Draw states [B, S] beside their targets: frames [B, H, W, 3]."""
-        return beside(*(self.frames(states, "picture", part=part) for part in (0, 1)))
 
     def _matches(self, states: FloatArray) -> BoolArray:
         size = self.objects
