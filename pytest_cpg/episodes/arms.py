@@ -17,10 +17,14 @@ from pytest_cpg.episodes.kept_run import OF_THE_MODEL, Again, KeptRun
 from pytest_cpg.episodes.probe import answers_digest, probe_of
 from pytest_cpg.episodes.spread_run import SpreadRun, arm_workload
 from pytest_cpg.episodes.stage import ArmProgress, Progress, Stage
+from pytest_cpg.machine.pool import WorkerPool
+from pytest_cpg.machine.processors import own_share
 from pytest_cpg.planners import Chance
-from pytest_cpg.world_models import BoundModel, OracleDynamics
+from pytest_cpg.world_models import BoundModel, OracleDynamics, learned_of
+from pytest_cpg.world_models.binding.tiling import is_thread_safe
 
 ARMS = ("oracle", "learned", "chance", "rescored")
+_WITHOUT = "without workers, which would save nothing"
 
 
 class Execution(NamedTuple):
@@ -94,17 +98,19 @@ class ArmRuns:
         return [run for run in self._runs.values() if isinstance(run, KeptRun)]
 
     def _run_of(self, name: str) -> ArmRun | SpreadRun | KeptRun:
-        execution = self._execution
+        execution, is_here = self._execution, self._is_here(name)
 
         def begin(starts: Starts, progress: Progress | None = None) -> ArmRun | SpreadRun:
-            if execution.executor is None:
+            if execution.executor is None or is_here:
                 return self._here(name, starts, progress)
             return self._spread(name, starts, progress, execution.executor)
 
         def tell(stage: Stage) -> None:
             if self._progress:
                 is_counted = self._design.metric == "success"
-                self._progress(name, stage if is_counted else stage._replace(solved=None))
+                note = stage.note or _WITHOUT * is_here
+                solved = stage.solved if is_counted else None
+                self._progress(name, stage._replace(solved=solved, note=note))
 
         key = self._key_of(name)
         if execution.cache is None or key is None:
@@ -125,6 +131,20 @@ class ArmRuns:
     def _here(self, name: str, starts: Starts, progress: Progress | None = None) -> ArmRun:
         model = self._bound[_role(name)]
         return ArmRun(name, self._design_of(name), model, starts, progress=progress)
+
+    def _is_here(self, name: str) -> bool:
+        """Say whether workers of this machine are left out, as they would save nothing.
+
+        An arm's own threads have all processors busy, or it is over before a worker has started.
+        """
+        model = self._models[_role(name)]
+        if not isinstance(self._execution.executor, WorkerPool):
+            return False
+        if isinstance(model, OracleDynamics):
+            return getattr(self._design.task, "threads", 1) > 1
+        learned = learned_of(model)
+        is_small = bool(getattr(learned, "is_small", False))
+        return is_small or (own_share() > 1 and is_thread_safe(learned))
 
     def _is_replayed(self, name: str) -> bool:
         """Say whether what was executed says how an arm went: what is planned with is the truth."""

@@ -110,6 +110,18 @@ _FEWEST_EPISODES = 10
 _BLOCKS_PER_WORKER = 4
 
 
+def block_size(episodes: int, *, workers: int) -> int:
+    """Return how many episodes each block has but the last, so that all workers end together.
+
+    >>> [block_size(episodes, workers=2) for episodes in (5, 15, 50, 150)]
+    [10, 10, 13, 19]
+    """
+    most = min(episodes // _FEWEST_EPISODES, _BLOCKS_PER_WORKER * workers)
+    # As many for each worker; of too few there is one of the smallest for each.
+    blocks = most - most % workers
+    return -(-episodes // blocks) if blocks else _FEWEST_EPISODES
+
+
 class SpreadRun:
     """Runs an arm as `ArmRun` does, in blocks on an executor, which changes no outcome."""
 
@@ -137,8 +149,7 @@ class SpreadRun:
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until``, and return the arm so far, as `ArmRun` does."""
         begun, done = time.perf_counter(), self._done
-        share = -(-(until - done) // (_BLOCKS_PER_WORKER * workers_of(self._executor)))
-        size = max(share, _FEWEST_EPISODES)
+        size = block_size(until - done, workers=workers_of(self._executor))
         blocks = [
             Block(
                 name=self._name,

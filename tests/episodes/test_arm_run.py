@@ -499,3 +499,40 @@ def test_whole_episodes_of_acrobot_do_not_feel_each_other(model):
         RandomShooting(),
         MODELS[model],
     )
+
+
+@pytest.mark.parametrize(("hidden", "is_here"), [(8, True), (256, False)])
+def test_workers_are_left_out_of_arms_that_they_would_not_make_faster(hidden, is_here, monkeypatch):
+    pytest.importorskip("dm_control")
+    pytest.importorskip("torch")
+    from pytest_cpg.episodes import probe
+    from pytest_cpg.episodes.arm_run import ArmRun
+    from pytest_cpg.episodes.arms import ArmRuns, Execution
+    from pytest_cpg.episodes.design import Design
+    from pytest_cpg.episodes.spread_run import SpreadRun
+    from pytest_cpg.machine.pool import WorkerPool
+    from pytest_cpg.world_models import train_mlp
+
+    task = short_task("cartpole-swingup", 2)
+    learned = train_mlp(
+        collect_transitions(task, count=20, seed=0), hidden=hidden, layers=2, epochs=1, seed=0
+    )
+    planner = RandomShooting(candidates=4, horizon=2)
+    design = Design(task=task, planner=planner, episodes=2, seed=0)
+    models = {"oracle": OracleDynamics(task), "learned": learned}
+    with inference(learned):
+        starts, bound = probe.bound_arms(design, **models)
+        stages = []
+        runs = ArmRuns(
+            design,
+            starts,
+            models,
+            bound,
+            progress=lambda name, stage: stages.append((name, stage.note)),
+            execution=Execution(executor=WorkerPool(2)),
+        )
+        kinds = {name: type(runs[name]) for name in runs.names}
+        runs["oracle"].advance(2)
+    spread = ArmRun if is_here else SpreadRun
+    assert kinds == {"oracle": ArmRun, "learned": spread, "chance": ArmRun}
+    assert set(stages) == {("oracle", "without workers, which would save nothing")}

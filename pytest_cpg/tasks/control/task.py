@@ -166,6 +166,11 @@ class ControlTask:
         )
 
     @property
+    def threads(self) -> int:
+        """How many threads simulate plans; 1 where most of a step is dm_control's own Python."""
+        return 1 if self.world.formulas is None else self.world.simulator.threads
+
+    @property
     def control_period(self) -> float:
         """Seconds of simulated time per step."""
         return self.world.suite.control_period * self.action_repeat
