@@ -175,6 +175,8 @@ class GoalTask:
                 f"what was recorded {goals.offset} steps after the start, which is a recorded "
                 f"state of {goals.file}"
             )
+            if "actions" not in goals.recording.arrays:
+                where += " (whose steps nothing checked, as it has no actions)"
         of_inner = self.inner.note_on_starts if has(self.inner, NoteOnStarts) else None
         return f"{of_inner}; " * bool(of_inner) + (
             f"goals are {where}; states are rated by their Euclidean distance to the goal{over}, "

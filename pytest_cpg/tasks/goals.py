@@ -9,6 +9,7 @@ threshold is the success.
 from __future__ import annotations
 
 import hashlib
+import os
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -77,6 +78,8 @@ class Goals:
                     f"{self.columns!r}"
                 )
             object.__setattr__(self, "columns", tuple(columns.tolist()))
+        if isinstance(self.file, os.PathLike):
+            object.__setattr__(self, "file", os.fspath(self.file))
         if self.file is None and self.offset is None:
             raise ValueError(
                 'need a file, goals="goals.npz", or offset=25, after how many true steps from its '
@@ -100,8 +103,8 @@ class Goals:
         """Return what a marker says: goals, the path of a file, or the settings of drawn ones."""
         if isinstance(value, cls):
             return value
-        if isinstance(value, str):
-            return cls(file=value)
+        if isinstance(value, str | os.PathLike):
+            return cls(file=os.fspath(value))
         names = [part.name for part in fields(cls) if part.repr]
         if isinstance(value, Mapping) and set(value) <= set(names):
             return cls(**value)

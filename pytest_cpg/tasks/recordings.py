@@ -17,8 +17,11 @@ from pytest_cpg.contracts.task import MeasuredColumns
 
 # Arrays that tell a recording from a list of goals or of actions; its steps are those of the first.
 MARKS = ("observations", "states", "state", "qpos")
+# Of these a task is put into a state, in this order.
+_STATES = ({"states"}, {"state"}, {"qpos", "qvel"})
 # What is true at the last step of an episode, by the names of D4RL, OGBench, Minari and others.
 _ENDS = ("terminals", "timeouts", "terminations", "truncations")
+_NEEDED = (*MARKS, "qvel", "actions")
 _WRITE = 'np.savez("data.npz", observations=..., states=..., actions=...)'
 
 
@@ -40,6 +43,10 @@ class Recording:
     starts: IntArray
     #: What tells it from others.
     digest: str
+    #: [O]: Which numbers of an observation change in no episode, such as a goal.
+    fixed: BoolArray
+    #: What the file has that is no number of each step, with its shape.
+    others: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, held: Mapping[str, npt.NDArray[Any]], *, name: str, offset: int) -> Recording:
@@ -53,10 +60,15 @@ class Recording:
         kept = {key: array for key, array in arrays.items() if array is not None}
         ends = _ends(kept, lead, name)
         lengths = ends - np.arange(len(ends))
-        if not (lengths >= offset).any():
+        if not (longest := int(lengths.max())):
+            raise ValueError(
+                f"{name!r} has no episode of two steps. Write terminals [M], true at the last step "
+                f"of each episode alone, or arrays [N, T, ...] of N episodes of T steps"
+            )
+        if longest < offset:
             raise ValueError(
                 f"{name!r} has no step that {offset} others of its episode follow: the longest of "
-                f"its episodes has {lengths.max() + 1} steps. Write offset={lengths.max()}, or less"
+                f"its episodes has {longest + 1} steps. Write offset={longest}, or less"
             )
         digest = hashlib.sha256()
         for key, array in sorted(kept.items()):
@@ -68,6 +80,8 @@ class Recording:
             offset=offset,
             starts=np.flatnonzero(lengths >= offset),
             digest=digest.hexdigest()[:6],
+            fixed=_fixed(kept.get("observations"), ends),
+            others=tuple(f"{key} {[*held[key].shape]}" for key in held if key not in kept),
         )
 
     def __repr__(self) -> str:
@@ -78,27 +92,19 @@ class Recording:
         drawn = [Stream.GOAL.of(int(seed)).integers(len(self.starts)) for seed in seeds]
         return self.starts[np.array(drawn, dtype=np.int64)]
 
-    @property
-    def states(self) -> FloatArray | None:
-        """Recorded states [M, K], of positions and velocities where these are what there is."""
-        for name in ("states", "state"):
-            if name in self.arrays:
-                return self.arrays[name]
-        if {"qpos", "qvel"} <= self.arrays.keys():
-            return np.concatenate([self.arrays["qpos"], self.arrays["qvel"]], axis=1)
-        return None
-
-    @property
-    def fixed(self) -> BoolArray:
-        """Which numbers of an observation [O] change in no episode, such as a goal."""
-        observed = self.arrays["observations"]
-        is_one = self.ends[1:] == self.ends[:-1]
-        return np.asarray((observed[1:][is_one] == observed[:-1][is_one]).all(axis=0))
+    def states(self, rows: IntArray) -> FloatArray | None:
+        """Return states [N, K] at recorded steps [N], of positions and velocities if need be."""
+        names = next((names for names in _STATES if names <= self.arrays.keys()), None)
+        if names is None:
+            return None
+        parts = [self.arrays[name][rows] for name in sorted(names)]
+        return np.asarray(np.concatenate(parts, axis=1), dtype=np.float64)
 
     @property
     def names(self) -> str:
         """What was recorded, for a message."""
-        return ", ".join(f"{name} [{array.shape[1]}]" for name, array in self.arrays.items())
+        sizes = ", ".join(f"{name} [{array.shape[1]}]" for name, array in self.arrays.items())
+        return sizes + f", and {', '.join(self.others)} not of each step" * bool(self.others)
 
 
 class RecordedStarts(Protocol):
@@ -119,9 +125,8 @@ def placed(task: Task, states: FloatArray, recording: Recording, rows: IntArray)
     What is recorded are its states, or the numbers of them that are measured. Raises ComponentError
     for anything else.
     """
-    recorded = recording.states
-    if recorded is not None:
-        numbers = np.asarray(recorded[rows], dtype=np.float64)
+    numbers = recording.states(rows)
+    if numbers is not None:
         if numbers.shape[1] == states.shape[1]:
             return numbers
         measured = task.measured if has(task, MeasuredColumns) else ()
@@ -143,7 +148,9 @@ def _flat(
     key: str, array: npt.NDArray[Any], lead: tuple[int, ...], name: str
 ) -> npt.NDArray[Any] | None:
     """Return an array of all steps as rows [M, K], or None for what is of something else."""
-    shape, is_needed = array.shape, key in (*MARKS, "qvel", "actions")
+    shape, is_needed = array.shape, key in _NEEDED
+    # Of N episodes of T steps the ends are known.
+    is_needed |= len(lead) == 1 and key in _ENDS
     if array.dtype.kind not in "biuf":
         if not is_needed:
             return None
@@ -179,3 +186,10 @@ def _ends(arrays: Mapping[str, npt.NDArray[Any]], lead: tuple[int, ...], name: s
         )
     last = np.append(np.flatnonzero(np.logical_or.reduce(marks)), count - 1)
     return last[np.searchsorted(last, np.arange(count))]
+
+
+def _fixed(observed: npt.NDArray[Any] | None, ends: IntArray) -> BoolArray:
+    if observed is None:
+        return np.zeros(0, dtype=bool)
+    is_one = ends[1:] == ends[:-1]
+    return np.asarray((observed[1:][is_one] == observed[:-1][is_one]).all(axis=0))

@@ -1,6 +1,7 @@
 """Goals of tasks that have none: from a file, drawn, and told where they are wrong."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -236,3 +237,9 @@ def test_a_picture_shows_the_goal_of_the_gate_and_not_the_mazes_own():
     band = drawn(goal_task(offset=6, columns=[0]), states)
     assert (band | seen).sum() == band.sum() > 2 * seen.sum()
     assert not goal_task(named_task("blocks:3", TASKS)(), offset=3).draws_goals
+
+
+def test_a_path_may_be_a_path_and_is_written_as_text(file):
+    path = file(goals=np.ones((2, 2)), within=0.5)
+    for value in (Path(path), {"file": Path(path)}):
+        assert Goals.of(value).loaded().written == Goals.of(path).loaded().written

@@ -162,6 +162,13 @@ def test_an_oracle_plans_to_the_goal():
     assert oracle_arm(gym_task(Told, budget=10)).success_count == 4
 
 
+class Named(Told):
+    """One that tells of its steps by what is no success."""
+
+    def step(self, action):
+        return (*super().step(action)[:4], {"name": "near", "pair": [1, 0]})
+
+
 class Shaken(Told):
     """One that draws from the system where it is near its goal, which only a planner sees."""
 
@@ -234,6 +241,8 @@ def test_a_name_that_means_nothing_says_what_to_write(field, name, message):
 @pytest.mark.parametrize(
     ("make", "asked", "message"),
     [
+        (Named, {"success": "name"}, "has 'name' in its info, which success= names, as 'near'"),
+        (Named, {"success": "pair"}, r"which success= names, as \[1, 0\]\. Name one that is true"),
         (Told, {"success": "sucess"}, "has no 'sucess' in its info.*That has 'success', 'away'"),
         (
             Told,

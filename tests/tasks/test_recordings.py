@@ -65,6 +65,11 @@ def test_a_start_is_a_recorded_state_and_its_goal_was_seen_later(file, layout):
             {"states": np.ones((2, 4, 2)), "actions": np.ones((8, 2))},
             r"actions of shape \[8, 2\], and others of \[2, 4\] steps",
         ),
+        ({"states": np.ones((4, 2)), "terminals": np.ones(4)}, "has no episode of two steps"),
+        (
+            {"states": np.ones((4, 2)), "terminals": np.ones(3)},
+            r"terminals of shape \[3\], and others of \[4\] steps",
+        ),
         ({"states": np.ones((2, 3, 2))}, "episodes has 3 steps. Write offset=2"),
         ({"states": np.ones((2, 3, 2)), "goals": np.ones((2, 2))}, r"needs goals \[N, G\], act"),
     ],

@@ -253,14 +253,24 @@ class Player:
                 continue
             value = info[key]
             if not isinstance(value, bool | int | float):
-                value = np.ravel(value)
-                if value.size != 1:
-                    continue
-                value = value.astype(np.float64)[0]
+                value = self._number(key, value)
             # NaN is no answer.
             if value == value:
                 return float(bool(value))
         return UNTOLD
+
+    def _number(self, key: str, value: Any) -> float:
+        """Return an entry of info as a number; NaN, or ComponentError if it was asked for."""
+        try:
+            return np.asarray(value, dtype=np.float64).item()
+        except (TypeError, ValueError):
+            if self._success is None:
+                return np.nan
+            raise ComponentError(
+                f"{self.title} has {key!r} in its info, which success= names, as {value!r:.60}. "
+                f"Name one that is true or false, or pass gym_task(make, success=...) a function "
+                f"of observations."
+            ) from None
 
     def _flat(self, observation: Any) -> FloatArray:
         return flat(observation, self._seen_sizes, self.spaces[0], self.title)
