@@ -77,7 +77,15 @@ ENVIRONMENTS: Mapping[str, Preset] = MappingProxyType(
 )
 
 
-_BY_ID = {name.rpartition(":")[2]: preset for name, preset in ENVIRONMENTS.items()}
+def _key(task: str) -> str:
+    """Return a task's plain name; of an environment its id, whatever module and words are named."""
+    plain = task.partition(" (")[0]
+    if not plain.startswith("gym:"):
+        return plain
+    return f"gym:{plain.partition(',')[0].rpartition(':')[2]}"
+
+
+_BY_KEY = {**PRESETS, **{_key(f"gym:{name}"): preset for name, preset in ENVIRONMENTS.items()}}
 
 
 def preset_of(task: str) -> Preset | None:
@@ -86,10 +94,7 @@ def preset_of(task: str) -> Preset | None:
     >>> preset_of("gym:ogbench:pointmaze-medium-v0,score=path").named["score"]
     'path'
     """
-    plain = task.partition(" (")[0]
-    if plain.startswith("gym:"):
-        return _BY_ID.get(plain.partition(",")[0].rpartition(":")[2])
-    return PRESETS.get(plain)
+    return _BY_KEY.get(_key(task))
 
 
 def preset_name(task: str) -> str:
