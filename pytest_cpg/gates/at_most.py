@@ -13,7 +13,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.contracts.errors import CURE, KindError, WorldModelError
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, of_option, task_or_name
-from pytest_cpg.gates.card import Effect, Severity, Table, numbers_of
+from pytest_cpg.gates.card import Effect, Severity, Table, Trend, numbers_of
 from pytest_cpg.gates.criteria import CriteriaKind
 from pytest_cpg.gates.criterion import Blindness, Criterion, worsening
 from pytest_cpg.gates.drift import Drift, Label
@@ -246,8 +246,13 @@ class AtMost(CriteriaKind[Measured]):
         is_above = bool(interval.estimate > limit)
         most = min(2 * min(max(interval.high, limit), sys.float_info.max / 2), self.most)
         most = max(most, interval.high)
-        table = Table.of(model, cells, interval, axis=(min(0.0, interval.low), most))
+        axis = (min(0.0, interval.low), most)
+        table = Table.of(model, cells, interval, axis=axis)
+        title = f"{self.number[:1].upper()}{self.number[1:]}"
+        trend = Trend(name=title, text=cells[self.number], bound=interval, axis=axis)
+        task = result.conditions.get("task", "")
         return {
+            "subject": "" if task == "None" else task,
             "sentence": f"{self.number} {cells[self.number]} {cells['CI']}, limit {limit:g}, "
             f"{result.size}",
             "size": result.size,
@@ -256,6 +261,8 @@ class AtMost(CriteriaKind[Measured]):
             "why": self.meaning * is_above,
             "do": self.advice * is_above,
             "effect": Effect(found=interval, unit=self.unit, is_share=False, margin=limit),
+            "trends": (trend,),
+            "design": ", ".join(map(" ".join, result.conditions.items())),
             "numbers": numbers_of({self.number.replace(" ", "_").replace("-", "_"): interval}),
         }
 

@@ -49,6 +49,17 @@ def test_pushes_and_blocked_pushes_tell_wrong_physics_that_all_steps_pass():
         assert "% of random steps are" in gate.facts["stratum"]
 
 
+def test_a_gate_on_one_number_names_its_task_and_has_a_trend_within_its_design():
+    gate, other = (judged("maze", copied, horizon=horizon) for horizon in (1, 2))
+    (trend,) = gate.card.trends
+    assert (trend.name, trend.text) == ("Share confused", gate.card.cells["share confused"])
+    assert gate.card.subject == "maze"
+    assert gate.card.design != other.card.design
+    assert judged("maze", copied).card.design == gate.card.design
+    logged = judged(None, copied, transitions=STEPS)
+    assert logged.card.subject == ""
+
+
 @pytest.mark.parametrize("name", ["maze", "blocks:3", "chemistry:collider5"])
 def test_the_truth_confuses_nothing_and_who_knows_nothing_almost_all(name):
     task = named_task(name, TASKS)()
