@@ -439,3 +439,37 @@ def test_a_reward_of_a_callable_is_not_asked_and_noted():
     (note,) = bound(Rewarding()).notes
     assert note.startswith("the model has a reward and no rollout, and its reward is not asked")
     assert bound(Rewarding()).swapped == ("dynamics",)
+
+
+def test_a_network_is_stepped_in_tensors_where_that_changes_no_bit():
+    torch = pytest.importorskip("torch")
+    from pytest_cpg.tasks.grids import maze
+
+    class Network(torch.nn.Module):
+        def __init__(self, *, widens):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = torch.nn.Linear(4, 2)
+            self.widens, self.given = widens, []
+
+        def forward(self, observations, actions):
+            self.given.append(observations)
+            after = observations + self.layer(torch.cat([observations, actions], dim=-1))
+            # Beyond float32, in which each step is asked for.
+            return after.double() + 1e-12 if self.widens else after
+
+    task, rng = maze(), np.random.default_rng(0)
+    states, plans = task.reset(np.arange(8)), rng.normal(size=(8, 5, 2))
+    imagined = []
+    for widens in (False, True):
+        network = Network(widens=widens).eval()
+        bound = bind(network, task, probe_states=states, probe_actions=plans[:, 0])
+        network.given.clear()
+        imagined.append(bound.rollout(bound.encode(states), plans))
+        stepped = bound.encode(states)
+        for t in range(plans.shape[1]):
+            stepped = bound.rollout(stepped, plans[:, t : t + 1])[:, 0]
+            assert np.array_equal(stepped, imagined[-1][:, t])
+        # What would round otherwise from step to step comes to numpy after each.
+        assert {given.dtype for given in network.given} == {torch.float32}
+    assert not np.array_equal(*imagined)

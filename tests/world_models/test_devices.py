@@ -39,7 +39,7 @@ def test_a_model_on_another_device_is_called_with_a_whole_round_at_once():
 @pytest.fixture
 def elsewhere(monkeypatch):
     """Every model is taken for one on another device."""
-    for module in (binding, latent, tiling, bound_models):
+    for module in (latent, tiling, bound_models):
         monkeypatch.setattr(module, "is_elsewhere", lambda learned: True)
 
 
@@ -67,9 +67,15 @@ class Wide(Residual):
 
 
 @pytest.mark.parametrize("kind", [Residual, InPlace, Wide])
-def test_a_rollout_that_stays_on_its_device_gives_the_same_bits_as_one_step_by_step(kind, request):
-    expected = imagined_by(kind())
-    request.getfixturevalue("elsewhere")
+@pytest.mark.parametrize("is_far", [False, True])
+def test_a_rollout_that_stays_in_tensors_gives_the_same_bits_as_one_step_by_step(
+    kind, is_far, monkeypatch, request
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(binding, "holds_network", lambda learned: False)
+        expected = imagined_by(kind())
+    if is_far:
+        request.getfixturevalue("elsewhere")
     assert np.array_equal(imagined_by(kind()), expected)
 
 

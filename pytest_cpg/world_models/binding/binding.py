@@ -36,7 +36,7 @@ from pytest_cpg.world_models.binding.latent import (
 )
 from pytest_cpg.world_models.binding.rating import Rating, by_score, task_score
 from pytest_cpg.world_models.binding.tiling import TILE, check_rows, tiled, tiled_for
-from pytest_cpg.world_models.binding.torch_state import inference, is_elsewhere
+from pytest_cpg.world_models.binding.torch_state import holds_network, inference
 
 __all__ = ["TILE", "BoundModel", "bind", "tiled"]
 
@@ -202,7 +202,7 @@ def _bind_callable(
         seconds_per_row = dynamics.seconds_per_row
         rollout = partial(rolled_out, dynamics.step)
         if seconds_per_row is None:
-            stays = is_elsewhere(learned) or is_jax(learned, observations, actions)
+            stays = holds_network(learned) or is_jax(learned, observations, actions)
             if stays and batch_multiple(learned) == 1:
                 imagined = attempt(native_rollout(learned), observations, plans)
                 if is_same(imagined, rollout(observations, plans)):

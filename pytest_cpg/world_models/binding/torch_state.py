@@ -84,6 +84,11 @@ def is_elsewhere(model: object) -> bool:
     return any(value.device.type != "cpu" for value in _weights(model))
 
 
+def holds_network(model: object) -> bool:
+    """Say whether a model is, or holds, a network of torch."""
+    return bool(_networks(model))
+
+
 def _networks(*models: object) -> list[Any]:
     """Return the networks that can be reached from models, each once."""
     torch = sys.modules.get("torch")
