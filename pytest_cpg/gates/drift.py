@@ -42,7 +42,8 @@ class Drift:
     it; ``then`` is what rows of the card's table came to, by name; ``differs`` what is not as it
     was, and not the model.
 
-    ``worse`` are cells of the card's figure that were as they should be only then, and ``lost`` and
+    ``worse`` are cells of the card's figure that were as they should be only then, ``better`` those
+    that are so only now, and ``lost`` and
     ``gained`` count starts that the learned arm solved only then, or only now: None where they are
     not the same. Their exact p-value is two-sided. The interval is of what got worse, above 0 where
     it did.
@@ -55,6 +56,7 @@ class Drift:
     now: str = ""
     then: Mapping[str, float] = field(default_factory=dict)
     worse: tuple[int, ...] | None = None
+    better: tuple[int, ...] | None = None
     lost: int | None = None
     gained: int | None = None
     p_value: float | None = None

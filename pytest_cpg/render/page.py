@@ -24,7 +24,7 @@ _MOST_POINTS = 30
 _MOST_CELLS = 200
 # The marks of the sets of cells, in their order.
 _MARKS = ("both", "lost", "won", "neither")
-_LOST = 1
+_LOST, _WON = 1, 2
 # So many gates that do not pass are open; of more the first few, and as many that got worse.
 _MOST_OPEN, _FEW_OPEN = 6, 3
 # From so many gates on rows are dense, gates with parameters become a matrix, and what passes is a
@@ -214,6 +214,15 @@ class Page:
                 note = f"{figure.axes[0]} {number}: {name}{f'; {cell.note}' if cell else ''}"
                 drawn.append(Cell(number, mark, note, copies))
         key = [(mark, name, len(numbers), ranges(numbers)) for mark, (name, numbers) in sets]
+        if drift := row.drift:
+            key += [
+                (mark, f"{change} since {drift.since}", len(numbers), ranges(numbers))
+                for mark, change, numbers in (
+                    (_MARKS[_LOST], "lost", drift.worse),
+                    (_MARKS[_WON], "gained", drift.better),
+                )
+                if numbers
+            ]
         return Cells(sorted(drawn, key=lambda cell: cell.number), key)
 
 

@@ -212,6 +212,7 @@ def test_two_reports_beside_each_other_are_a_page(reports, said):
     page = reports.text("cpg.html")
     assert "20\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}0 of 20" in page
     assert "REGRESSED" in page
+    assert re.search(r"<b>20</b> lost since [\w ]+</span><span>0-19<", page), "who lost which start"
     assert "2 commits" in page or "2 sessions" in page
     code, text = said("compare", "good.json", "bad.json", "--html", "conftest.py")
     assert code == 2

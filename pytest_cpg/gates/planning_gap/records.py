@@ -257,6 +257,7 @@ def compare(gate: BaselineGate | None, result: GateResult) -> Drift:
         then={} if drift.label is Label.INCOMPARABLE else {"learned": solved / episodes},
         # Of a start that was not run then, nobody knows.
         worse=drift.worse if len(gate.learned) >= len(now.learned) else None,
+        better=drift.better if len(gate.learned) >= len(now.learned) else None,
         differs=tuple(differs),
     )
 
@@ -345,8 +346,11 @@ def _compared(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
         label = Label.of(drop.low, drop.high, is_same=drop.estimate == 0)
         return Drift(label=label, text=text, interval=drop)
     shared = list(zip(then.learned, now.learned, strict=False))
-    worse = tuple(start for start, pair in enumerate(shared) if pair == ("1", "0"))
-    lost, gained = len(worse), shared.count(("0", "1"))
+    worse, better = (
+        tuple(start for start, pair in enumerate(shared) if pair == change)
+        for change in (("1", "0"), ("0", "1"))
+    )
+    lost, gained = len(worse), len(better)
     p = exact_mcnemar_p_value(lost=lost, gained=gained)
     shown = f"p = {p:.2g}" if p >= _SURE else f"p < {_SURE:g}"
     change = f", lost {lost} start{'s'[: lost != 1]}, gained {gained} ({shown})"
@@ -355,4 +359,12 @@ def _compared(then: BaselineGate, now: BaselineGate, level: float) -> Drift:
         label, change = Label.UNCHANGED, ", no start lost or gained"
     elif p > 1 - level:
         label = Label.UNRESOLVED
-    return Drift(label=label, text=text + change, worse=worse, lost=lost, gained=gained, p_value=p)
+    return Drift(
+        label=label,
+        text=text + change,
+        worse=worse,
+        better=better,
+        lost=lost,
+        gained=gained,
+        p_value=p,
+    )
