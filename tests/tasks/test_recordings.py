@@ -134,6 +134,22 @@ def test_what_is_of_an_episode_and_not_of_its_state_is_the_starts_own(file):
     np.testing.assert_allclose(task.goal(states)[:, :2], arrays["states"].reshape(30, 2)[rows + 4])
 
 
+class Broken(Kept):
+    def step(self, action):
+        if self.place.dtype == np.float32:
+            raise IndexError("need integers.")
+        return super().step(action)
+
+
+def test_a_state_that_cannot_be_stepped_from_is_told(file):
+    arrays = played()
+    arrays["states"] = arrays["states"].astype(np.float32)
+    with pytest.raises(
+        ComponentError, match=r"step \d+ of 'data.npz', raises IndexError: need int"
+    ):
+        begun(file, arrays, Broken)
+
+
 class Unkept(Kept):
     set_state = property()
 

@@ -116,7 +116,17 @@ class Player:
             ):
                 # Told where the task's steps are compared with the recorded ones.
                 break
-            seen = self._flat(self.environment.step(native_action(action, self.spaces[1]))[0])
+            try:
+                seen = self._flat(self.environment.step(native_action(action, self.spaces[1]))[0])
+            except ComponentError:
+                raise
+            # Whatever its code says of a state that it was put into.
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}".rstrip(".: ")
+                raise ComponentError(
+                    f"goals: {self.title}, put where it was at step {step} of {recording.name!r}, "
+                    f"raises {what} as it is stepped. Record its states in their own type."
+                ) from error
             seen = np.append(seen, np.full(self._goal_size, np.nan))[: len(observed)]
             is_of_episode |= fixed & ~np.isclose(seen, observed, rtol=1e-4, atol=1e-4)
         return np.flatnonzero(~is_of_episode)
