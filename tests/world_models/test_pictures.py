@@ -99,3 +99,44 @@ def test_what_maps_observations_to_observations_is_told_that_it_needs_an_encode(
     for model in (NoEncoder(), lambda observations, actions: observations):
         with pytest.raises(WorldModelError, match=r"\[2, 5, 5, 3\] of 8 bits\. Add encode\(pict"):
             bound(model)
+
+
+def test_a_model_that_rates_plans_by_frames_is_given_them_and_latents_hold_none(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from pytest_cpg.world_models import StableWorldModel
+    from pytest_cpg.world_models.checkpoints import stable_worldmodel
+
+    monkeypatch.setattr(stable_worldmodel, "_ROOM", 0)
+
+    class Costly(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1))
+
+        def get_cost(self, info, candidates):
+            off = (info["pixels"].mean((2, 3, 4, 5)) - info["goal"].mean((2, 3, 4, 5))).abs()
+            return off + self.weight * candidates.sum((2, 3))
+
+    given = []
+
+    def info(pictures):
+        given.append((pictures.dtype, tuple(pictures.shape[1:])))
+        frames = pictures.permute(0, 1, 4, 2, 3).float()
+        return {"pixels": frames[:, :-1], "goal": frames[:, -1:]}
+
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(256, size=(3, 2, 64, 64, 3), dtype=np.uint8)
+    learned = StableWorldModel(Costly(), action_size=1, longest=4, info=info)
+    latents = learned.encode(pictures)
+    assert latents.shape == (3, 1 + 1 + 4)
+    plans = rng.uniform(size=(3, 5, 4, 1)).astype(np.float32)
+    costs = learned.episode_costs(latents, plans)
+    means = pictures.astype(np.float32).mean(axis=(2, 3, 4))
+    expected = np.abs(means[:, 0] - means[:, 1])[:, None] + plans.sum(axis=(2, 3))
+    np.testing.assert_allclose(costs, expected, rtol=1e-4)
+    assert set(given) == {(torch.uint8, (2, 64, 64, 3))}
+    reached = learned.rollout(latents, plans[:, 0])
+    np.testing.assert_allclose(learned.score(reached)[:, -1], expected[:, 0], rtol=1e-4)
+    learned.encode(rng.integers(256, size=(300, 2, 8, 8, 3), dtype=np.uint8))
+    with pytest.raises(WorldModelError, match="a picture which was seen too long ago"):
+        learned.episode_costs(latents, plans)

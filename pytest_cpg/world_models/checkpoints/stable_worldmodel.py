@@ -6,6 +6,7 @@ candidates)`` that adds what it predicts [B, K, T, D] to ``info``. The library i
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +14,16 @@ from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_cpg.contracts import FloatArray, WorldModelError
+from pytest_cpg.contracts.arrays import is_picture
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
 
 # Maps observations [B, O] to what the model reads of them, [B, ...] each.
 Info: TypeAlias = Callable[[Tensor], Mapping[str, Tensor]]
 Given: TypeAlias = dict[str, Tensor]
+Pictures: TypeAlias = npt.NDArray[Any]
 Ask: TypeAlias = Callable[[Given, Tensor], Tensor]
 
 
@@ -38,6 +42,8 @@ class Reading:
 
 Kept: TypeAlias = OrderedDict[tuple[bytes, tuple[int, ...]], Reading]
 
+# Bytes of pictures that are kept.
+_ROOM = 1 << 27
 # Plans in a call that rates steps, and starts whose encodings are kept from call to call.
 _AT_ONCE, _MOST_KEPT = 64, 64
 # One for each start in the process: a model may be asked through several of ours.
@@ -51,7 +57,8 @@ class StableWorldModel:
     candidates of an episode at once; any other objective asks for the cost up to each step. A
     prediction is decoded, and the task rates it. Neither is of a state that no plan led to, so
     there is no third arm, which rates true ones. A latent [Z] is the observation [O] that a plan
-    began with, how many actions were taken, and room for ``longest`` of them [A].
+    began with, how many actions were taken, and room for ``longest`` of them [A]. Pictures stay
+    outside of latents, which know them by a number, as long as few others were seen since.
 
     Parameters
     ----------
@@ -59,9 +66,9 @@ class StableWorldModel:
     action_size : int
         Numbers in one action, ``A``.
     info : callable or str
-        Maps observations [B, O] to what the model reads [B, ...], goals included; or the key it
-        reads the observation itself under. A model that wants the last ``action`` and is given none
-        gets one of zeros.
+        Maps observations [B, O], or pictures [B, F, H, W, C] of 8 bits, to what the model reads
+        [B, ...], goals included; or the key it reads the observation itself under. A model that
+        wants the last ``action`` and is given none gets one of zeros.
     longest : int
         The longest plan, in actions.
     predicted : str, optional
@@ -99,6 +106,7 @@ class StableWorldModel:
 
     def _begin(self) -> None:
         self._kept: Kept = OrderedDict()
+        self._pictures: OrderedDict[float, Pictures] = OrderedDict()
         self._takes_leavings = True
         if self._predicted is None:
             self.score, self.episode_costs = self._cost, self._episode_costs
@@ -107,7 +115,7 @@ class StableWorldModel:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was made of: what it keeps only saves time."""
-        made = {"_kept", "_takes_leavings", "score", "episode_costs", "decode"}
+        made = {"_kept", "_pictures", "_takes_leavings", "score", "episode_costs", "decode"}
         return {name: value for name, value in vars(self).items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -116,10 +124,34 @@ class StableWorldModel:
         self._begin()
 
     def encode(self, observations: FloatArray) -> FloatArray:
-        """Map observations [B, O] to latents [B, Z]."""
-        begun = np.asarray(observations, dtype=np.float64)
+        """Map observations [B, O], or pictures [B, F, H, W, C], to latents [B, Z]."""
+        if observations.ndim > 2:
+            begun = np.array([[self._number_of(picture)] for picture in np.asarray(observations)])
+        else:
+            begun = np.asarray(observations, dtype=np.float64)
         room = 1 + self._longest * self._action_size
         return np.concatenate([begun, np.zeros((len(begun), room))], axis=1)
+
+    def _number_of(self, picture: Pictures) -> float:
+        """Return a number of a picture [F, H, W, C] that is kept, and of no other."""
+        digest = hashlib.blake2b(np.ascontiguousarray(picture).tobytes(), digest_size=6).digest()
+        number = float(int.from_bytes(digest))
+        self._pictures[number] = np.array(picture)
+        self._pictures.move_to_end(number)
+        while len(self._pictures) > max(256, _ROOM // picture.nbytes):
+            self._pictures.popitem(last=False)
+        return number
+
+    def _begun(self, observations: FloatArray) -> Pictures:
+        """Return what plans began with: observations [N, O], or the pictures of their numbers."""
+        if not self._pictures:
+            return observations
+        try:
+            return np.stack([self._pictures[number] for number in observations[:, 0].tolist()])
+        except KeyError:
+            raise WorldModelError(
+                "a plan is asked about that began with a picture which was seen too long ago"
+            ) from None
 
     def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
         """Map latents [B, Z] and actions [B, H, A] to the latents after each action [B, H, Z]."""
@@ -213,8 +245,10 @@ class StableWorldModel:
     ) -> FloatArray:
         """Ask about plans [N, K, H, A] from observations [N, O]; answers [N, K, ...]."""
         weight = next(iter(getattr(self._model, "parameters", list)()), torch.zeros(0))
+        begun = self._begun(observations)
         there = [
-            torch.tensor(v, dtype=weight.dtype, device=weight.device) for v in (observations, plans)
+            torch.tensor(v, dtype=None if is_picture(v) else weight.dtype, device=weight.device)
+            for v in (begun, plans)
         ]
         key = (observations.tobytes(), plans.shape)
         reading = kept.pop(key, None)

@@ -288,7 +288,8 @@ def _off(task: Task, model: BoundModel, walks: _Walks, latents: FloatArray) -> F
     own = slice(0, model.described(latents).shape[-1])
     begun, true, after = latents[:, :1, own], latents[:, 1:, own], imagined[..., own]
     seen = observed(task, walks.states)
-    read = _probed(latents[..., own], seen, after)
+    # Of a model whose imagined latents lie elsewhere than those of its encoder, its own probe.
+    read = _probed(after, seen[:, 1:])
     scale = seen.reshape(-1, seen.shape[2]).std(axis=0)
     moves = scale > 0
     shares = []
@@ -301,18 +302,17 @@ def _off(task: Task, model: BoundModel, walks: _Walks, latents: FloatArray) -> F
     return np.asarray(np.fmin(*shares))
 
 
-def _probed(latents: FloatArray, seen: FloatArray, asked: FloatArray | None = None) -> FloatArray:
-    """Return what a ridge reads from latents [E, T, Z], or others, of what was seen [E, T, O].
+def _probed(latents: FloatArray, seen: FloatArray) -> FloatArray:
+    """Return what a ridge reads from latents [E, T, Z] of what was seen [E, T, O].
 
     Fitted on every other episode and read in the rest, both ways round.
     """
-    asked = latents if asked is None else asked
-    read = np.empty((*asked.shape[:2], seen.shape[2]))
+    read = np.empty(seen.shape)
     parity = np.arange(len(latents)) % 2
     for side in (0, 1):
         fitted = latents[parity == side].reshape(-1, latents.shape[2])
         targets = seen[parity == side].reshape(-1, seen.shape[2])
-        rows = asked[parity != side]
+        rows = latents[parity != side]
         read[parity != side] = _ridge(fitted, targets, rows.reshape(-1, rows.shape[2])).reshape(
             *rows.shape[:2], -1
         )
