@@ -127,7 +127,7 @@ def test_every_snippet_of_the_page_is_of_an_example_and_every_example_is_on_it()
         for path in (EXAMPLES / "bring_your_model").glob("*.*")
     }
     snippets = re.findall(r"^```(?:python|toml)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(snippets) == 5
+    assert len(snippets) == 6
     for snippet in snippets:
         # The page is formatted by itself: other blank lines.
         assert any(written(snippet) in written(text) for text in files.values()), snippet
