@@ -8,7 +8,8 @@ ARGUMENTS: Final[dict[str, str]] = {
     "threshold": "Write goal=0.6, the reward of a step that succeeds.",
     "least_return": 'Write goal="return>=50", with the return of an episode that succeeds.',
     "action_repeat": 'Give the task itself: task=TASKS["reacher-easy"](action_repeat=2), from '
-    "pytest_cpg.tasks.",
+    'pytest_cpg.tasks; or of an environment gym_task("Hopper-v5", action_repeat=2), from '
+    "pytest_cpg.tasks.gymnasium.",
     "k": "Leave it out: each plan has 24 neighbours. Raise episodes for a narrower interval.",
     "neighbours": "Leave it out: they are drawn at random. score(search=...) has an adversary.",
     "min_score": "Write into the test: assert cpg_plan_quality.score.low >= 0.5",

@@ -201,6 +201,8 @@ MISTAKES = {
     "'gym:field:Restless-v0'?",
     "gym:feld:Restless-v0": "it needs feld, which is not installed. Type: pip install feld, or, "
     "where it is a file of yours, name its folder in pythonpath= of pytest's settings.",
+    "gym:pytest-cpg:Restless-v0": "gym:pytest-cpg:Restless-v0 names no module. Did you mean "
+    "'gym:pytest_cpg:Restless-v0'?",
     "gym:raising:Restless-v0": "cannot be imported: RuntimeError: operator torchvision::nms does "
     "not exist. Try python -c 'import raising' alone.",
     "gym:Hoper-v5": "no Gymnasium environment 'gym:Hoper-v5'. Did you mean 'gym:Hopper-v5'?",

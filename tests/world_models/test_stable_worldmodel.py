@@ -106,6 +106,8 @@ def test_what_a_rollout_predicts_is_decoded_and_rated_by_the_task(rows):
         narrow.decode(imagined)
     with pytest.raises(WorldModelError, match=r"no 'predictions'. Name what it predicts"):
         StableWorldModel(network, predicted="predictions", **given).decode(imagined)
+    with pytest.raises(WorldModelError, match=r"It has a get_cost, .* take StableWorldModel\("):
+        bind(network, maze(), probe_states=np.ones((2, 2)), probe_actions=np.ones((2, 2)))
     with pytest.raises(WorldModelError, match="has no get_cost"):
         StableWorldModel(torch.nn.Linear(2, 2), action_size=2)
 
@@ -191,6 +193,18 @@ def test_an_assertion_of_the_model_itself_is_the_users_to_see():
     model = StableWorldModel(Asserts(), action_size=2, info="state")
     with pytest.raises(AssertionError, match="no action fits"):
         model.episode_costs(model.encode(np.zeros((1, 2))), np.zeros((1, 4, 3, 2)))
+    # As LeWM does where it is given no goal.
+    network = Asserts()
+    network.get_cost = refuses_a_missing_goal
+    model = StableWorldModel(network, action_size=2, info="state")
+    with pytest.raises(
+        WorldModelError, match=r"'goal not in info_dict', and info= gives state\. R"
+    ):
+        model.episode_costs(model.encode(np.zeros((1, 2))), np.zeros((1, 4, 3, 2)))
+
+
+def refuses_a_missing_goal(info, candidates):
+    raise AssertionError("goal not in info_dict")
 
 
 def test_several_episodes_are_rated_at_once_where_that_is_right():

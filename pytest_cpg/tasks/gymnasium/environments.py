@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec
 from typing import Any
 
 from pytest_cpg.contracts import ComponentError
@@ -45,6 +46,13 @@ def _import(module: str, name: str) -> None:
     try:
         import_module(module)
     except ModuleNotFoundError as error:
+        # Packages are installed by names with hyphens, and imported by others.
+        spelt = module.replace("-", "_")
+        if spelt != module and find_spec(spelt.partition(".")[0]):
+            raise ComponentError(
+                f"gym:{name} names no module. Did you mean "
+                f"'gym:{spelt}{name.removeprefix(module)}'?"
+            ) from None
         raise ComponentError(
             f"{what}it needs {error.name}, which is not installed. {_to_install(error)}, or, where "
             f"it is a file of yours, name its folder in pythonpath= of pytest's settings."

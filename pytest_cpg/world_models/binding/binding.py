@@ -118,7 +118,16 @@ def bind(
         raise WorldModelError(f"the world model is {refused}")
     with inference(learned):
         bind_kind = bind_latent if has(learned, Rollout) else _bind_callable
-        bound = bind_kind(learned, task, probe_states, probe_actions, rates=rates)
+        try:
+            bound = bind_kind(learned, task, probe_states, probe_actions, rates=rates)
+        except WorldModelError as error:
+            if not callable(getattr(learned, "get_cost", None)):
+                raise
+            raise WorldModelError(
+                f"{error}\nIt has a get_cost, as models of stable-worldmodel have. Of these take "
+                f"StableWorldModel(model, action_size={task.actions.size}, info=...) from "
+                f"pytest_cpg.world_models."
+            ) from error.__cause__
         if bound.noise_size or bound.seconds_per_row is not None or not bound.rates_steps:
             return bound
 

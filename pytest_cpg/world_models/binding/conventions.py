@@ -261,7 +261,8 @@ def unusable(function: object, called: str, failures: Sequence[Failure]) -> Worl
     # A reason that holds for every call is said once, and to what an answer came does not matter.
     if all(failure.reason == last.reason for failure in failures):
         failures = [] if last.answered else [f._replace(reason="") for f in failures]
-    what = f"{describe(function)} is not usable: {last.reason}.\nIt is called as {called}"
+    reason = last.reason.removesuffix(".")
+    what = f"{describe(function)} is not usable: {reason}.\nIt is called as {called}"
     return refusal(what, failures)
 
 

@@ -290,6 +290,12 @@ class StableWorldModel:
 def _check_misses_action(error: KeyError | AssertionError, given: Given) -> None:
     """Raise what tells the user, unless a model misses the last action, which nobody need give."""
     if isinstance(error, AssertionError):
+        # LeWM's own: "goal not in info_dict".
+        if " not in " in str(error) and "action" not in str(error):
+            raise WorldModelError(
+                f"the model asserts {str(error)!r}, and info= gives {', '.join(given)}. Return "
+                f"what it asks for from info=, a row for each observation."
+            ) from error
         if "action" in given or "action" not in str(error):
             raise error
         return
