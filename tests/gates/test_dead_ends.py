@@ -120,3 +120,16 @@ def test_a_gate_tells_of_them_whatever_its_verdict():
     for verdict in (result.verdict, Verdict.PLANNER_BOTTLENECK):
         card = str(card_of(replace(result, verdict=verdict), Verdict.MODEL_BOTTLENECK, model=""))
         assert card.count("The score leads into dead ends") == 1
+
+
+def test_of_a_model_that_rates_plans_alone_its_rating_is_named_beside_its_dynamics():
+    result = measure_gap(
+        Design(task=ROOMS, planner=PLANNER, episodes=12, seed=0),
+        oracle=OracleDynamics(ROOMS),
+        learned=lambda observations, actions: observations - actions,
+    )
+    assert result.verdict is Verdict.MODEL_BOTTLENECK
+    for swapped, is_named in ((("dynamics",), False), (("dynamics", "score"), True)):
+        other = replace(result, swapped=swapped, diagnosis=None)
+        card = str(card_of(other, Verdict.INCONCLUSIVE, model=""))
+        assert ("Where they are right, what loses is how it rates plans" in card) is is_named
