@@ -23,12 +23,12 @@ class Repeats:
 
     def __init__(self, task: Task, starts: Starts) -> None:
         self._task, self._starts = task, starts
-        self._digests: list[list[bytes]] = [[] for _ in starts.episodes]
+        self._steps: list[list[tuple[bytes, bool]]] = [[] for _ in starts.episodes]
 
     def note(self, rows: IntArray, states: FloatArray, actions: FloatArray) -> None:
         """Note states [B, S] of these rows [B] after actions [B, A]."""
-        for row, digest in zip(rows.tolist(), self._digests_of(states, actions), strict=True):
-            self._digests[row].append(digest)
+        for row, step in zip(rows.tolist(), self._led(states, actions), strict=True):
+            self._steps[row].append(step)
 
     def check(self, rows: IntArray, actions: Sequence[FloatArray]) -> None:
         """Play the first of these rows [B] again, by the actions [T, A] of all episodes [N].
@@ -38,19 +38,25 @@ class Repeats:
         for row in rows[:_PLAYED].tolist():
             start, taken = self._starts.states[row], actions[row]
             states = self._task.rollout(start[None], taken[None])[0]
-            again = self._digests_of(states, taken)
-            for step, (before, now) in enumerate(zip(self._digests[row], again, strict=True), 1):
-                if before != now:
-                    raise TaskError(
-                        f"{self._task.name}: played again, the same actions from the same start "
-                        f"lead elsewhere at step {step} of episode {self._starts.episodes[row]}, "
-                        f"so that nothing there can be repeated. Let step draw from self.np_random "
-                        f"or the generators of numpy and random alone, and read no clock."
-                    )
+            pairs = zip(self._steps[row], self._led(states, taken), strict=True)
+            for number, (before, now) in enumerate(pairs, 1):
+                if before == now:
+                    continue
+                where = f"at step {number} of episode {self._starts.episodes[row]}"
+                what = f"the same actions from the same start lead elsewhere {where}"
+                fix = "Let step draw from self.np_random or numpy's and random's generators alone"
+                if before[0] == now[0]:
+                    what = f"what was observed is the same, and its success another {where}"
+                    fix = "Let success= draw nothing"
+                raise TaskError(
+                    f"{self._task.name}: played again, {what}, so that nothing there can be "
+                    f"repeated. {fix}, and read no clock."
+                )
 
-    def _digests_of(self, states: FloatArray, actions: FloatArray) -> list[bytes]:
-        """Return what is seen, earned and solved in states [B, S] after actions [B, A]."""
+    def _led(self, states: FloatArray, actions: FloatArray) -> list[tuple[bytes, bool]]:
+        """Return a digest of what is seen and earned in states [B, S], and whether it succeeds."""
         task = self._task
         seen, reward = task.observe(states), np.asarray(task.reward(states, actions), dtype=float)
-        rows = np.column_stack([seen, reward, task.success(states, actions)])
-        return [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
+        rows, solved = np.column_stack([seen, reward]), np.asarray(task.success(states, actions))
+        digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
+        return list(zip(digests, solved.tolist(), strict=True))

@@ -192,6 +192,13 @@ def test_what_cannot_be_repeated_only_near_the_goal_is_told_with_its_step():
         oracle_arm(task)
 
 
+def test_a_success_that_is_drawn_is_told_from_an_environment_that_is():
+    rng = np.random.default_rng(0)
+    task = gym_task(Told, budget=10, success=lambda seen: rng.random(seen.shape[:-1]) < 0.2)
+    with pytest.raises(TaskError, match=r"its success another at step .* Let success= draw no"):
+        oracle_arm(task)
+
+
 def test_nan_of_a_score_of_the_users_is_told_as_the_scores():
     def score(observations):
         return np.where(observations[..., 0] > 0, np.nan, 1.0)
