@@ -215,7 +215,7 @@ def test_direct_answers_need_chances_of_model_and_task():
     unsure.log_probability = lambda o, a, after: np.where(after[:, 0] > 0, np.nan, 0.0)
     cases = [
         (ExactChemistry(task), task, {}, WorldModelError, "gives no probabilities"),
-        (unsure, task, {}, WorldModelError, "NaN or plus infinity for 2[0-9]* of"),
+        (unsure, task, {}, WorldModelError, "NaN or plus infinity for [0-9]+ of"),
         (Tables(task), task, {"horizon": 2}, ComponentError, "after 2 steps"),
         (TRUE, Blocks(), {}, ComponentError, "'blocks:3' lacks parts, actions on each of them, or"),
         (
