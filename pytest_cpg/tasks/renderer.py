@@ -57,7 +57,7 @@ class Renderer:
     Attributes
     ----------
     name : str
-        What draws, as OpenGL names it.
+        What draws, as OpenGL names it, and by which of `MUJOCO_GL`.
     """
 
     def __init__(self, model: Any, view: View) -> None:
@@ -105,7 +105,7 @@ class Renderer:
                 self.close()
             else:
                 _WORKING[sys.platform] = self._backend
-                return name
+                return f"{name} by {self._backend}"
         raise ComponentError(
             f"this machine offers no OpenGL to draw with (tried MUJOCO_GL={', '.join(tried)}): "
             f"install libosmesa6 and set MUJOCO_GL=osmesa, or use a machine with a GPU and "

@@ -97,6 +97,21 @@ def test_the_model_of_the_cartpole_is_caught_where_its_plans_leave_its_data(exam
 
 @needs_torch
 @pytest.mark.trains
+def test_an_early_model_that_sees_pixels_is_caught(example):
+    from pytest_cpg.contracts import ComponentError
+    from pytest_cpg.tasks.pixel_task import seen_as_pixels
+
+    try:
+        seen_as_pixels("reacher-easy").versions  # noqa: B018 - begins the renderer
+    except ComponentError as error:
+        pytest.skip(str(error))
+    result = example("pixels", "-k", "early", "--cpg-episodes=20")
+    result.assert_outcomes(xfailed=1)
+    result.stdout.fnmatch_lines([" MODEL BOTTLENECK (1): *"])
+
+
+@needs_torch
+@pytest.mark.trains
 def test_a_model_of_a_few_random_actions_is_exploited_and_one_of_visited_states_is_not(example):
     result = example("plan_quality", "-k", "cartpole")
     result.assert_outcomes(passed=1, xfailed=1)
