@@ -230,6 +230,19 @@ def test_environments_are_drawn_by_their_own_render_in_whatever_order():
         seen_as_pixels(task.inner, camera=1)
 
 
+@pytest.mark.skipif(gymnasium is None, reason="needs gymnasium")
+def test_an_environment_that_observes_pictures_says_what_to_take():
+    from pytest_cpg.tasks.gymnasium import gym_task
+
+    def make():
+        environment = Dotted()
+        environment.observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
+        return environment
+
+    with pytest.raises(ComponentError, match='as it observes numbers, with observe="pixels" in'):
+        gym_task(make)
+
+
 def test_an_environment_of_mujoco_looks_as_it_does_by_itself(cartpole, monkeypatch):
     if gymnasium is None:
         pytest.skip("needs gymnasium")

@@ -49,13 +49,18 @@ def observation_sizes(space: Any, title: str, make: str | Callable[[], Any]) -> 
     boxes = {name: p for name, p in parts.items() if isinstance(p, gymnasium.spaces.Box)}
     if len(boxes) == len(parts) and all(len(box.shape) == 1 for box in boxes.values()):
         return {name: box.shape[0] for name, box in boxes.items()}
+    are_pictures = any(len(box.shape) == 3 and box.dtype == np.uint8 for box in boxes.values())
+    instead = (
+        " A model that sees pictures is gated on the same environment as it observes numbers, with "
+        'observe="pixels" in the marker.'
+    )
     maker = make if isinstance(make, str) else getattr(make, "__qualname__", "make")
     inner = maker if maker.isidentifier() else "make"
     made = f"gymnasium.make({make!r}, max_episode_steps=-1)" if maker is make else f"{inner}()"
     raise ComponentError(
         f"{title} has observations of {space}, and a flat Box is needed, or a Dict of them. Pass "
         f"gym_task(lambda: gymnasium.wrappers.FlattenObservation({made})) from "
-        f"pytest_cpg.tasks.gymnasium."
+        f"pytest_cpg.tasks.gymnasium.{instead * are_pictures}"
     )
 
 
