@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -17,13 +17,11 @@ from pytest_cpg.contracts import (
     ComponentError,
     FloatArray,
     IntArray,
-    Plans,
     Task,
     TaskError,
     TaskFactory,
 )
 from pytest_cpg.contracts.parts import CacheKey, has
-from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import (
     ActionRepeat,
@@ -36,13 +34,9 @@ from pytest_cpg.contracts.task import (
     Pictures,
     Restored,
     has_ended,
-    score_states,
 )
-from pytest_cpg.tasks.goals import RANDOM, Goals
-from pytest_cpg.tasks.recordings import RecordedStarts, Recording, placed
-
-# Recorded steps that the task is held to, and the share of what they change that it may be off by.
-_CHECKED, _OFF = 16, 0.1
+from pytest_cpg.tasks.goals import RANDOM, Goals, led
+from pytest_cpg.tasks.recordings import RecordedStarts, begun, check_steps, observed_at, placed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,7 +92,7 @@ class GoalTask:
                 f"environment's step takes them."
             )
         if recording is not None:
-            self._check_steps(recording)
+            check_steps(self.inner, recording)
 
     @property
     def actions(self) -> ActionSpace:
@@ -218,7 +212,7 @@ class GoalTask:
 
     def reset(self, seeds: IntArray) -> FloatArray:
         """Return a start and a goal for each seed [N]: states [N, S]; of a listed file any goal."""
-        states = self._begun(self.inner, seeds)
+        states = begun(self.inner, self.goals.recording, seeds)
         return self._joined(states, self._goals(states, seeds, self.rows_of(seeds)))
 
     def rows_of(self, seeds: IntArray) -> IntArray:
@@ -246,8 +240,7 @@ class GoalTask:
                 f'or goals={{"offset": 25, "within": 0.1}}.'
             )
         if goals.by != RANDOM:
-            ends = [self._led(row, int(seed)) for row, seed in zip(inner, seeds, strict=True)]
-            return np.stack(ends)
+            return led(self.inner, goals, inner, seeds)
         for step in range(int(goals.offset or 0)):
             inner = self.inner.step(inner, self._leading(seeds, rows)[:, step])
         return inner
@@ -278,51 +271,6 @@ class GoalTask:
             return states
         inner = self.inner_of(states)
         return self._joined(inner, self._goals(inner, episodes, episodes))
-
-    def _begun(self, task: Task, seeds: IntArray) -> FloatArray:
-        """Return the starts [N, I] of seeds [N] in the inner task, or in one like it."""
-        states, recording = task.reset(seeds), self.goals.recording
-        if recording is None or has(task, RecordedStarts):
-            return states
-        return placed(task, states, recording, recording.rows(seeds))
-
-    def _recorded(self, states: FloatArray, recording: Recording, rows: IntArray) -> FloatArray:
-        """Return what is observed at recorded steps [N] of starts, inner states [N, I]: [N, O]."""
-        inner = self.inner
-        if has(inner, RecordedStarts):
-            return inner.recorded(states, rows)
-        return inner.observe(placed(inner, states, recording, rows))
-
-    def _check_steps(self, recording: Recording) -> None:
-        """Raise ComponentError where recorded actions do not lead on as was recorded."""
-        repeat = self.action_repeat
-        single: Any = self.inner
-        if repeat not in (None, 1) and is_dataclass(single):
-            single = replace(single, action_repeat=1)  # type: ignore[type-var]  # no class
-        seeds = np.arange(_CHECKED)
-        rows, states = recording.rows(seeds), self._begun(single, seeds)
-        taken = recording.arrays.get("actions")
-        if taken is None:
-            return
-        if taken.shape[1] != self.actions.size:
-            raise ComponentError(
-                f"goals: {recording.name!r} has actions of {taken.shape[1]} numbers, and those of "
-                f"{self.inner.name} have {self.actions.size}."
-            )
-        before, after = (self._recorded(states, recording, r) for r in (rows, rows + 1))
-        steps = single.observe(single.step(states, np.asarray(taken[rows], dtype=np.float64)))
-        moved, off = np.abs(after - before), np.abs(steps - after)
-        is_off = ~(off.sum(axis=1) <= _OFF * moved.sum(axis=1) + 1e-6)
-        if is_off.mean() <= 0.5:
-            return
-        row = int(np.flatnonzero(is_off)[0])
-        column = int(np.nanargmax(off[row])) if np.isfinite(off[row]).any() else 0
-        raise ComponentError(
-            f"goals: {recording.name!r} was not recorded of {self.inner.name}: its action of step "
-            f"{rows[row]} leads from {before[row, column]:g} to {steps[row, column]:g} in column "
-            f"{column} of what is observed, and {after[row, column]:g} was recorded. Record "
-            f"of this task the state before each action, and the action as its step takes it."
-        )
 
     @property
     def _listed(self) -> int | None:
@@ -395,10 +343,10 @@ class GoalTask:
         if goals.listed is not None:
             return goals.listed[rows]
         if (recording := goals.recording) is not None:
-            return self._recorded(states, recording, recording.rows(seeds) + recording.offset)
+            rows = recording.rows(seeds) + recording.offset
+            return observed_at(self.inner, states, recording, rows)
         if goals.by != RANDOM:
-            ends = [self._led(state, int(seed)) for state, seed in zip(states, seeds, strict=True)]
-            reached = self.inner.observe(np.stack(ends))
+            reached = self.inner.observe(led(self.inner, goals, states, seeds))
         else:
             actions = self._leading(seeds, rows)
             reached = self.inner.observe(self.inner.rollout(states, actions))[:, -1]
@@ -408,40 +356,6 @@ class GoalTask:
                 f"steps, by offset=."
             )
         return reached
-
-    def _led(self, state: FloatArray, seed: int) -> FloatArray:
-        """Return where a planner leads from an inner state [I]."""
-        offset, planner, memory = int(self.goals.offset or 0), self.goals.by, None
-        rng, truth, at = Stream.GOAL.of(seed), _Truth(self.inner), 0
-        while at < offset:
-            warm = {"memory": memory} if is_warm_started(planner) else {}
-            plan = planner.plan(truth, state[None], [rng], np.array([offset - at]), **warm)
-            plans = Plans(*plan)
-            memory = plans.memory
-            if not self.actions.contains(plans.actions).all():
-                raise TaskError(
-                    f"{self.name}: the planner that draws goals returned actions that are none of "
-                    f"the task's, of shape {np.shape(plans.actions)}. Take them from "
-                    f"world_model.actions."
-                )
-            # A planner that returns no actions is told by the arm that it plans in.
-            for action in plans.actions[0, : max(1, int(plans.lengths[0]))]:
-                state = self.inner.step(state[None], action[None])[0]
-                at += 1
-        return state
-
-
-class _Truth:
-    """The true dynamics as a planner sees them; states are latents."""
-
-    def __init__(self, task: Task) -> None:
-        self._task, self.actions = task, task.actions
-
-    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
-        return self._task.rollout(latents, actions)
-
-    def score(self, latents: FloatArray) -> FloatArray:
-        return np.nan_to_num(score_states(self._task, latents), nan=np.inf)
 
 
 def with_goals(make: TaskFactory, goals: Goals) -> TaskFactory:

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_cpg.contracts import (
-    FloatArray,
-    Planner,
-)
+from pytest_cpg.contracts import FloatArray, IntArray, Planner, Plans, Task, TaskError
+from pytest_cpg.contracts.planner import is_warm_started
+from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.contracts.task import score_states
 from pytest_cpg.tasks.recordings import MARKS, Recording
 
 # Actions that lead to goals, where no planner does.
@@ -230,3 +230,42 @@ def _has_rows(file: Any, name: str) -> bool:
         is_old = layout.read_magic(member) == (1, 0)
         read = layout.read_array_header_1_0 if is_old else layout.read_array_header_2_0
         return len(read(member)[0]) <= _MOST_AXES
+
+
+def led(task: Task, goals: Goals, states: FloatArray, seeds: IntArray) -> FloatArray:
+    """Return the states [N, S] that the planner of some goals leads to from those of a task."""
+    pairs = zip(states, seeds, strict=True)
+    return np.stack([_led(task, goals, state, int(seed)) for state, seed in pairs])
+
+
+def _led(task: Task, goals: Goals, state: FloatArray, seed: int) -> FloatArray:
+    offset, planner, memory = int(goals.offset or 0), goals.by, None
+    rng, truth, at = Stream.GOAL.of(seed), _Truth(task), 0
+    while at < offset:
+        warm = {"memory": memory} if is_warm_started(planner) else {}
+        plan = planner.plan(truth, state[None], [rng], np.array([offset - at]), **warm)
+        plans = Plans(*plan)
+        memory = plans.memory
+        if not task.actions.contains(plans.actions).all():
+            raise TaskError(
+                f"{task.name}: the planner that draws goals returned actions that are none of the "
+                f"task's, of shape {np.shape(plans.actions)}. Take them from world_model.actions."
+            )
+        # A planner that returns no actions is told by the arm that it plans in.
+        for action in plans.actions[0, : max(1, int(plans.lengths[0]))]:
+            state = task.step(state[None], action[None])[0]
+            at += 1
+    return state
+
+
+class _Truth:
+    """The true dynamics as a planner sees them; states are latents."""
+
+    def __init__(self, task: Task) -> None:
+        self._task, self.actions = task, task.actions
+
+    def rollout(self, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        return self._task.rollout(latents, actions)
+
+    def score(self, latents: FloatArray) -> FloatArray:
+        return np.nan_to_num(score_states(self._task, latents), nan=np.inf)

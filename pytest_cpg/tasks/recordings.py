@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Stream
-from pytest_cpg.contracts.task import MeasuredColumns
+from pytest_cpg.contracts.task import ActionRepeat, MeasuredColumns
 
 # Arrays that tell a recording from a list of goals or of actions; its steps are those of the first.
 MARKS = ("observations", "states", "state", "qpos")
@@ -21,6 +21,8 @@ MARKS = ("observations", "states", "state", "qpos")
 _STATES = ({"states"}, {"state"}, {"qpos", "qvel"})
 # What is true at the last step of an episode, by the names of D4RL, OGBench, Minari and others.
 _ENDS = ("terminals", "timeouts", "terminations", "truncations")
+# Recorded steps that a task is held to, and the share of what they change that it may be off by.
+_CHECKED, _OFF = 16, 0.1
 _NEEDED = (*MARKS, "qvel", "actions")
 _WRITE = 'np.savez("data.npz", observations=..., states=..., actions=...)'
 
@@ -141,6 +143,53 @@ def placed(task: Task, states: FloatArray, recording: Recording, rows: IntArray)
         f"goals: episodes of {task.name} cannot begin at what is in {recording.name!r}, which has "
         f"{recording.names}. Record {sizes}; or give goals alone, and the task its own starts: "
         f'np.savez("goals.npz", goals=..., within=...).'
+    )
+
+
+def begun(task: Task, recording: Recording | None, seeds: IntArray) -> FloatArray:
+    """Return a task's starts [N, S] of seeds [N], in recorded states where there are any."""
+    states = task.reset(seeds)
+    if recording is None or has(task, RecordedStarts):
+        return states
+    return placed(task, states, recording, recording.rows(seeds))
+
+
+def observed_at(task: Task, states: FloatArray, recording: Recording, rows: IntArray) -> FloatArray:
+    """Return what is observed [N, O] at recorded steps [N] of the episodes of starts [N, S]."""
+    if has(task, RecordedStarts):
+        return task.recorded(states, rows)
+    return task.observe(placed(task, states, recording, rows))
+
+
+def check_steps(task: Task, recording: Recording) -> None:
+    """Raise ComponentError where recorded actions do not lead on as was recorded."""
+    repeat = task.action_repeat if has(task, ActionRepeat) else None
+    single: Any = task
+    if repeat not in (None, 1) and is_dataclass(single):
+        single = replace(single, action_repeat=1)  # type: ignore[type-var]  # no class
+    seeds = np.arange(_CHECKED)
+    rows, states = recording.rows(seeds), begun(single, recording, seeds)
+    taken = recording.arrays.get("actions")
+    if taken is None:
+        return
+    if taken.shape[1] != single.actions.size:
+        raise ComponentError(
+            f"goals: {recording.name!r} has actions of {taken.shape[1]} numbers, and those of "
+            f"{single.name} have {single.actions.size}."
+        )
+    before, after = (observed_at(single, states, recording, r) for r in (rows, rows + 1))
+    steps = single.observe(single.step(states, np.asarray(taken[rows], dtype=np.float64)))
+    moved, off = np.abs(after - before), np.abs(steps - after)
+    is_off = ~(off.sum(axis=1) <= _OFF * moved.sum(axis=1) + 1e-6)
+    if is_off.mean() <= 0.5:
+        return
+    row = int(np.flatnonzero(is_off)[0])
+    column = int(np.nanargmax(off[row])) if np.isfinite(off[row]).any() else 0
+    raise ComponentError(
+        f"goals: {recording.name!r} was not recorded of {single.name}: its action of step "
+        f"{rows[row]} leads from {before[row, column]:g} to {steps[row, column]:g} in column "
+        f"{column} of what is observed, and {after[row, column]:g} was recorded. Record of this "
+        f"task the state before each action, and the action as its step takes it."
     )
 
 

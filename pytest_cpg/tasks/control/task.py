@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from operator import attrgetter
 from types import MappingProxyType
@@ -161,9 +161,8 @@ class ControlTask:
         world = self.world
         if world.formulas is None:
             return None
-        return lambda **scales: replace(
-            self, world=replace(world, simulator=world.simulator.scaled(**scales))
-        )
+        scaled = world.simulator.scaled
+        return lambda **scales: replace(self, world=replace(world, simulator=scaled(**scales)))
 
     @property
     def threads(self) -> int:
@@ -240,10 +239,8 @@ class ControlTask:
         """Return what draws states [B, S] as dm_control does, or with what ``pixels`` changes."""
         world, view = self.world, pixels.view
         check_camera(world.drawn, view.camera)
-        return Drawing(
-            lambda states: world.draw(self._inner(states), view),
-            lambda: renderer_of(world.drawn, view).name,
-        )
+        draws = partial(renderer_of, world.drawn, view)
+        return Drawing(lambda states: world.draw(self._inner(states), view), lambda: draws().name)
 
     @property
     def _least_reward(self) -> float:
