@@ -84,7 +84,7 @@ def _git(git: str, root: Path, *arguments: str, patience: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What a session was run with, and nothing that tells who ran it, when or on which machine.
+    """What a session was run with, and of who, when and where the address in CI alone.
 
     The revision is a commit of 12 hexadecimal digits, ``dirty`` where tracked files differ from it,
     and both are None outside git. Logical processors are those that this process may use. The

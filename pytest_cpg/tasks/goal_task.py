@@ -35,7 +35,7 @@ from pytest_cpg.contracts.task import (
     Restored,
     has_ended,
 )
-from pytest_cpg.tasks.goals import RANDOM, Goals, led
+from pytest_cpg.tasks.goals import RANDOM, Goals, planned_states
 from pytest_cpg.tasks.recordings import RecordedStarts, begun, check_steps, observed_at, placed
 
 
@@ -240,7 +240,7 @@ class GoalTask:
                 f'or goals={{"offset": 25, "within": 0.1}}.'
             )
         if goals.by != RANDOM:
-            return led(self.inner, goals, inner, seeds)
+            return planned_states(self.inner, goals, inner, seeds)
         for step in range(int(goals.offset or 0)):
             inner = self.inner.step(inner, self._leading(seeds, rows)[:, step])
         return inner
@@ -346,7 +346,7 @@ class GoalTask:
             rows = recording.rows(seeds) + recording.offset
             return observed_at(self.inner, states, recording, rows)
         if goals.by != RANDOM:
-            reached = self.inner.observe(led(self.inner, goals, states, seeds))
+            reached = self.inner.observe(planned_states(self.inner, goals, states, seeds))
         else:
             actions = self._leading(seeds, rows)
             reached = self.inner.observe(self.inner.rollout(states, actions))[:, -1]

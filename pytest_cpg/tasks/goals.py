@@ -232,13 +232,13 @@ def _has_rows(file: Any, name: str) -> bool:
         return len(read(member)[0]) <= _MOST_AXES
 
 
-def led(task: Task, goals: Goals, states: FloatArray, seeds: IntArray) -> FloatArray:
+def planned_states(task: Task, goals: Goals, states: FloatArray, seeds: IntArray) -> FloatArray:
     """Return the states [N, S] that the planner of some goals leads to from those of a task."""
     pairs = zip(states, seeds, strict=True)
-    return np.stack([_led(task, goals, state, int(seed)) for state, seed in pairs])
+    return np.stack([_planned_state(task, goals, state, int(seed)) for state, seed in pairs])
 
 
-def _led(task: Task, goals: Goals, state: FloatArray, seed: int) -> FloatArray:
+def _planned_state(task: Task, goals: Goals, state: FloatArray, seed: int) -> FloatArray:
     offset, planner, memory = int(goals.offset or 0), goals.by, None
     rng, truth, at = Stream.GOAL.of(seed), _Truth(task), 0
     while at < offset:

@@ -200,6 +200,15 @@ def test_parts_that_answer_directly_are_the_children_of_causes(graph):
     assert (result.truth[~task.parents.T] < 1e-6).all()
 
 
+@pytest.mark.parametrize("gain", [20, 100])
+def test_what_cannot_happen_after_an_action_is_no_answer(gain):
+    """Steps are nearly sure, so that most outcomes in which others are held have no chance."""
+    task = Chemistry(graph="chain", objects=3, gain=gain, tables=2)
+    result = answered(Tables(task), task, answers="direct")
+    assert result.found.estimate == 0
+    assert (result.truth[~task.parents.T] < 1e-6).all()
+
+
 def test_graphs_with_the_same_descendants_differ_in_direct_answers_alone():
     chain, full = (Chemistry(graph=graph, objects=4, tables=2) for graph in ("chain", "full"))
     for task, other in ((chain, full), (full, chain)):

@@ -286,7 +286,7 @@ def test_a_random_graph_is_as_dense_as_is_asked():
         ("chemistry:0>1+1>2+2>0", "edge 2>0: objects are numbered so that causes come first, and"),
         ("chemistry:0>0", "edge 0>0: objects are numbered"),
         ("chemistry:0>1+2", "no edge '2'. Write edges as 0>1+0>2"),
-        ("chemistry:0>12", "objects: need 10 to 10, got 13"),
+        ("chemistry:0>12", "objects: need 2 to 10, got 13"),
         ("chemistry:chain5,gain=0", "gain: need 0.001 to 1000, got 0.0"),
     ],
 )

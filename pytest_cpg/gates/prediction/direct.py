@@ -82,9 +82,9 @@ def direct_answers(
                 for part in np.flatnonzero(descends[effect]).tolist()
                 if part not in (cause, effect)
             ]
-            asked = _outcomes(seen, cause, effect, passed)
+            outcomes = _outcomes(seen, cause, effect, passed)
             for who, log_probability in enumerate(both):
-                spread = _spread(log_probability, asked, seen.values[effect])
+                spread = _spread(log_probability, outcomes, seen.values[effect])
                 answers[who, :, cause, effect] = spread
     return answers[0], answers[1]
 
@@ -133,21 +133,28 @@ def _outcomes(
 
 
 def _spread(
-    log_probability: ArrayFunction, asked: tuple[FloatArray, ...], values: FloatArray
+    log_probability: ArrayFunction, outcomes: tuple[FloatArray, ...], values: FloatArray
 ) -> FloatArray:
     """Return by how much the mean of an effect with these values [V, C] varies with actions [N].
 
-    Where a model holds all of it for impossible, by nothing.
+    Of observations, actions and outcomes [N, M, K, V, W, ...]. Actions under which none of these is
+    possible say nothing.
     """
-    logs = log_probability(*(part.reshape(-1, part.shape[-1]) for part in asked))
-    logs = np.asarray(logs).reshape(asked[-1].shape[:-1])
+    logs = log_probability(*(part.reshape(-1, part.shape[-1]) for part in outcomes))
+    logs = np.asarray(logs).reshape(outcomes[-1].shape[:-1])
     if lost := logs[np.isnan(logs) | (logs == np.inf)].size:
         raise WorldModelError(
             f"log_probability returns NaN or plus infinity for {lost} of {logs.size} outcomes. "
             f"Return logs of probabilities, minus infinity for what cannot happen."
         )
     most = logs.max(axis=(3, 4), keepdims=True)
-    chances = np.exp(logs - np.where(np.isfinite(most), most, 0.0)).sum(axis=4)
-    total = chances.sum(axis=3, keepdims=True)
-    chances = np.divide(chances, total, out=np.zeros_like(chances), where=total > 0)
-    return np.asarray((chances @ values).var(axis=2, ddof=1).sum(axis=-1).mean(axis=1))
+    is_possible = np.isfinite(most)
+    chances = np.exp(logs - np.where(is_possible, most, 0.0)).sum(axis=4)
+    means = (
+        chances / np.where(is_possible[..., 0], chances.sum(axis=3, keepdims=True), 1.0) @ values
+    )
+    count = is_possible[..., 0, 0].sum(axis=2)[..., None]
+    centre = means.sum(axis=2) / np.maximum(count, 1)
+    apart = np.where(is_possible[..., 0], means - centre[:, :, None], 0.0)
+    variances = (apart**2).sum(axis=2) / np.maximum(count - 1, 1)
+    return np.asarray(variances.sum(axis=-1).mean(axis=1))

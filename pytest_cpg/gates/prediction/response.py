@@ -55,7 +55,10 @@ class Response(AtMost):
 
     def shown(self, result: Any, model: str) -> dict[str, Any]:
         """Return the number, and which parts answer otherwise than in truth."""
-        card, (texts, figure) = super().shown(result, model), responses.told(result)
+        card, (texts, figure) = (
+            super().shown(result, model),
+            responses.mismatches_and_figure(result),
+        )
         more = len(texts) - _MOST_NAMED
         if texts:
             first = "; ".join(texts[:_MOST_NAMED])

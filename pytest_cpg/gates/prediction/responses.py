@@ -184,30 +184,30 @@ def units_of(
     return np.where(strongest > 0, strongest, np.where(usual > 0, usual, 1.0))
 
 
-def compared(true: FloatArray, own: FloatArray, level: float, seed: int) -> Compared:
+def compared(true: FloatArray, learned_answers: FloatArray, level: float, seed: int) -> Compared:
     """Compare answers [N, G, P] in truth and in a model, with states drawn again."""
-    truth, learned = (_strength(part.mean(axis=0)) for part in (true, own))
+    truth, learned = (_strength(part.mean(axis=0)) for part in (true, learned_answers))
     rows = np.random.default_rng(seed).integers(len(true), size=(_RESAMPLES, len(true)))
-    again = _strength(own[rows].mean(axis=1))
+    again = _strength(learned_answers[rows].mean(axis=1))
     low, high = np.quantile(again, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    is_other = differs(_strength(true[rows].mean(axis=1)), again).mean(axis=(1, 2))
+    is_other = is_mismatch(_strength(true[rows].mean(axis=1)), again).mean(axis=(1, 2))
     nothing = {who: np.full_like(truth, size) for who, size in (("copy", 0), ("all", 1))}
     return Compared(
-        Percentile(estimate=float(differs(truth, learned).mean()), resamples=is_other),
-        {who: _share(differs(truth, strength)) for who, strength in nothing.items()},
+        Percentile(estimate=float(is_mismatch(truth, learned).mean()), resamples=is_other),
+        {who: _share(is_mismatch(truth, strength)) for who, strength in nothing.items()},
         {"truth": truth, "learned": learned, "low": low, "high": high},
     )
 
 
-def differs(truth: FloatArray, learned: FloatArray) -> BoolArray:
+def is_mismatch(truth: FloatArray, learned: FloatArray) -> BoolArray:
     """Return where one of both answers, and the other does not."""
     is_lost = (truth >= SOME) & (learned < _NONE)
     return np.asarray(is_lost | ((truth < _NONE) & (learned >= SOME)))
 
 
-def told(result: Responses) -> tuple[list[str], Figure]:
+def mismatches_and_figure(result: Responses) -> tuple[list[str], Figure]:
     """Return a clause for each pair that differs, and all pairs as cells."""
-    wrong = differs(result.truth, result.learned)
+    wrong = is_mismatch(result.truth, result.learned)
     texts, notes = [], []
     for number, (cause, effect) in enumerate(np.ndindex(*result.truth.shape)):
         names = result.causes[cause], result.effects[effect]

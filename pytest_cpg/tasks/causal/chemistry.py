@@ -59,7 +59,8 @@ class Chemistry(TowardsTarget):
     graph : str
         One of `GRAPHS`, ``"random"``, or edges between objects, causes first: ``"0>1+0>2"``.
     objects, colours : int
-        How many there are, 2 to 10 and 2 to 9.
+        How many there are, 2 to 10 and 2 to 9; as many objects as edges name, where these are
+        written.
     positions : str
         ``"static"``, or ``"dynamic"``: drawn for each episode.
     k : int
@@ -88,7 +89,7 @@ class Chemistry(TowardsTarget):
     def __post_init__(self) -> None:
         if ">" in self.graph:
             last = max(effect for _, effect in written_edges(self.graph))
-            check_within("objects", self.objects, min(last + 1, _MOST), _MOST)
+            object.__setattr__(self, "objects", last + 1)
         else:
             check_among("graph", self.graph, (*GRAPHS, "random"))
         check_among("setting", self.positions, ("static", "dynamic"))
@@ -373,14 +374,14 @@ def chemistry(text: str) -> Chemistry:
         text,
         {"k": int, "gain": float, "colours": int, "tables": int, "density": float, "look": str},
     )
-    graph = head if ">" in head else head.rstrip("0123456789")
-    if not graph or (graph == head and ">" not in head):
+    if positions:
+        options["positions"] = positions
+    if ">" in head:
+        return Chemistry(graph=head, **options)
+    graph = head.rstrip("0123456789")
+    if not graph or graph == head:
         raise ValueError(
             f"need a graph and how many objects, as in 'chemistry:chain5', or edges, as in "
             f"'chemistry:0>1+0>2', got {head!r}"
         )
-    edges = written_edges(graph) if ">" in graph else []
-    size = 1 + max(effect for _, effect in edges) if edges else int(head[len(graph) :])
-    if positions:
-        options["positions"] = positions
-    return Chemistry(graph=graph, objects=size, **options)
+    return Chemistry(graph=graph, objects=int(head[len(graph) :]), **options)
