@@ -38,7 +38,7 @@ class Pixels:
     camera : int or str
         Which of a model's cameras, by number or name; of MuJoCo alone, as what follows.
     shadows : bool
-        Without them a frame takes a third of the time, and looks otherwise.
+        Without them a frame takes a fifth to a third of the time, and looks otherwise.
     shadow_map : int, optional
         Pixels along a side of the map that shadows are made with; by default the model's, 2048 or
         4096 in dm_control.

@@ -27,9 +27,9 @@ from pytest_cpg.contracts import ComponentError, FloatArray
 
 Frames: TypeAlias = npt.NDArray[np.uint8]
 
-# Seconds that a renderer may take to start, or to draw what it was asked for at once; in software
-# MuJoCo draws 70 frames in one.
-_PATIENCE = 120.0
+# Seconds that a renderer may take to start, or to draw the frames that it is asked for at once; in
+# software MuJoCo draws 70 small ones in one.
+_PATIENCE, _AT_ONCE = 120.0, 256
 # Renderers that live at a time.
 _MOST = 4
 
@@ -80,8 +80,10 @@ class Renderer:
         physics, targets = states[:, : self._size], states[:, self._size + self.model.nv :]
         for part in (physics, targets):
             check_finite(part)
-        frames: Frames = self._ask((physics, targets, dict(changes or {})))
-        return frames
+        first = range(0, len(states), _AT_ONCE) or [0]
+        some = [slice(begin, begin + _AT_ONCE) for begin in first]
+        asked = [(physics[part], targets[part], dict(changes or {})) for part in some]
+        return np.concatenate([self._ask(question) for question in asked])
 
     def is_alive(self) -> bool:
         """Say whether it still draws."""
@@ -95,21 +97,27 @@ class Renderer:
         """Start the process with the first library that draws here; return what it is called."""
         backends = ("egl", "osmesa", "glfw") if sys.platform == "linux" else ("on",)
         wanted = os.environ.get("MUJOCO_GL") or _WORKING.get(sys.platform)
-        tried = (wanted,) if wanted else backends
+        if (wanted or "").lower() in _DRAW_NOTHING:
+            raise ComponentError(
+                f"MUJOCO_GL={wanted} lets MuJoCo draw nothing: unset it, or set MUJOCO_GL=osmesa "
+                f"with libosmesa6 installed, or MUJOCO_GL=egl on a machine with a GPU"
+            )
+        tried, reason = (wanted,) if wanted else backends, ""
         for self._backend in tried:
             self._process = _started(self._backend)
             self._end = weakref.finalize(self, _ended, self._process)
             try:
                 name = str(self._ask((path, view)))
-            except ComponentError:
+            except ComponentError as error:
                 self.close()
+                reason = str(error)
             else:
                 _WORKING[sys.platform] = self._backend
                 return f"{name} by {self._backend}"
         raise ComponentError(
             f"this machine offers no OpenGL to draw with (tried MUJOCO_GL={', '.join(tried)}): "
             f"install libosmesa6 and set MUJOCO_GL=osmesa, or use a machine with a GPU and "
-            f"MUJOCO_GL=egl"
+            f"MUJOCO_GL=egl. {reason}"
         )
 
     def _ask(self, question: Any) -> Any:
@@ -125,6 +133,11 @@ class Renderer:
             timer.start()
             try:
                 answer, trouble = _asked(process, question)
+            except BaseException:
+                # Interrupted: the answer that nobody read would be taken for that of the next.
+                process.kill()
+                process.wait()
+                raise
             finally:
                 timer.cancel()
         if is_late:
@@ -134,6 +147,8 @@ class Renderer:
         return answer
 
 
+# Values of MUJOCO_GL with which MuJoCo has no renderer.
+_DRAW_NOTHING = ("disable", "disabled", "off", "false", "0")
 # The library that has drawn here, once one has.
 _WORKING: dict[str, str] = {}
 _LIVING: OrderedDict[tuple[Any, ...], Renderer] = OrderedDict()

@@ -261,8 +261,8 @@ def test_machine_without_opengl_says_what_to_do(monkeypatch):
     with pytest.raises(ComponentError) as caught:
         world.render(world.reset(np.arange(1)))
     assert str(caught.value) == (
-        "this machine offers no OpenGL to draw with (tried MUJOCO_GL=disable): install "
-        "libosmesa6 and set MUJOCO_GL=osmesa, or use a machine with a GPU and MUJOCO_GL=egl"
+        "MUJOCO_GL=disable lets MuJoCo draw nothing: unset it, or set MUJOCO_GL=osmesa with "
+        "libosmesa6 installed, or MUJOCO_GL=egl on a machine with a GPU"
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from typing import ClassVar
@@ -12,7 +13,7 @@ import pytest
 import pytest_cpg
 from pytest_cpg.contracts import ComponentError
 from pytest_cpg.planners import BeamSearch, RandomShooting
-from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks import TASKS, renderer
 from pytest_cpg.tasks.goal_task import GoalTask
 from pytest_cpg.tasks.goals import Goals
 from pytest_cpg.tasks.pixel_task import PixelTask, seen_as_pixels
@@ -370,10 +371,51 @@ def test_a_task_without_pictures_or_with_others_says_what_to_write():
 
 
 def test_a_machine_without_opengl_says_what_to_do(cartpole, monkeypatch):
-    monkeypatch.setenv("MUJOCO_GL", "disable")
     task = PixelTask(inner=cartpole, pixels=Pixels(size=16))
-    with pytest.raises(ComponentError, match=r"no OpenGL .* install libosmesa6 and set MUJOCO_GL"):
-        task.pictures(task.reset(np.arange(1)))
+    for value, said in {
+        "disable": "MUJOCO_GL=disable lets MuJoCo draw nothing: unset it, or set MUJOCO_GL=osmesa",
+        "nonsense": r"no OpenGL .* install libosmesa6 .*=egl\. MuJoCo could not draw with "
+        r"MUJOCO_GL=nonsense: RuntimeError: invalid value",
+    }.items():
+        monkeypatch.setenv("MUJOCO_GL", value)
+        with pytest.raises(ComponentError, match=said):
+            task.pictures(task.reset(np.arange(1)))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs alarms")
+def test_a_renderer_that_was_interrupted_answers_no_later_question_by_an_earlier_one(walk):
+    task, states = walk
+    expected = task.pictures(states[4])
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    asked, many = renderer_of(task.inner.world.drawn, task.pixels.view), task.reset(np.arange(300))
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            # Seconds of drawing.
+            task.pictures(many)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not asked.is_alive()
+    again = PixelTask(inner=task.inner, pixels=task.pixels)
+    np.testing.assert_array_equal(again.pictures(states[4]), expected)
+
+
+def test_a_renderer_is_asked_for_some_frames_at_a_time(walk, monkeypatch):
+    task, states = walk
+    rows = np.concatenate([task._inner(at) for at in states])
+    drawing = renderer_of(task.inner.world.drawn, task.pixels.view)
+    at_once = drawing.draw(rows)
+    asked, ask = [], drawing._ask
+    monkeypatch.setattr(drawing, "_ask", lambda question: asked.append(question) or ask(question))
+    monkeypatch.setattr(renderer, "_AT_ONCE", 4)
+    np.testing.assert_array_equal(drawing.draw(rows), at_once)
+    assert [len(physics) for physics, *_ in asked] == [4, 4, 2]
+    assert drawing.draw(rows[:0]).shape == (0, 32, 32, 3)
 
 
 def test_a_renderer_that_died_is_begun_again(walk):
