@@ -137,6 +137,24 @@ def test_a_model_that_rates_plans_by_frames_is_given_them_and_latents_hold_none(
     assert set(given) == {(torch.uint8, (2, 64, 64, 3))}
     reached = learned.rollout(latents, plans[:, 0])
     np.testing.assert_allclose(learned.score(reached)[:, -1], expected[:, 0], rtol=1e-4)
-    learned.encode(rng.integers(256, size=(300, 2, 8, 8, 3), dtype=np.uint8))
+    many = [rng.integers(256, size=(150, 2, 8, 8, 3), dtype=np.uint8) for _ in range(2)]
+    # All that were seen at once are kept, in however many calls: of a gate of 300 episodes.
+    begun = np.concatenate([learned.encode(some) for some in many])
+    for _ in range(2):
+        assert learned.episode_costs(begun, np.zeros((300, 2, 4, 1))).shape == (300, 2)
     with pytest.raises(WorldModelError, match="a picture which was seen too long ago"):
         learned.episode_costs(latents, plans)
+
+
+def test_predictions_of_a_model_that_sees_frames_are_refused_in_so_many_words():
+    pytest.importorskip("torch")
+    from pytest_cpg.world_models import StableWorldModel
+
+    class Predicting:
+        def rollout(self, info, candidates):
+            return {"predicted": candidates}
+
+    learned = StableWorldModel(Predicting(), action_size=1, predicted="predicted")
+    said = r"predicted='predicted' is for observations of numbers, and these are pictures \[2, 5"
+    with pytest.raises(WorldModelError, match=said):
+        bound(learned)

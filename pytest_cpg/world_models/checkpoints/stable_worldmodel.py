@@ -58,7 +58,8 @@ class StableWorldModel:
     prediction is decoded, and the task rates it. Neither is of a state that no plan led to, so
     there is no third arm, which rates true ones. A latent [Z] is the observation [O] that a plan
     began with, how many actions were taken, and room for ``longest`` of them [A]. Pictures stay
-    outside of latents, which know them by a number, as long as few others were seen since.
+    outside of latents, which know them by a number, as long as few others were seen since; at
+    least all that were seen before plans were last asked about.
 
     Parameters
     ----------
@@ -73,6 +74,7 @@ class StableWorldModel:
         The longest plan, in actions.
     predicted : str, optional
         Rate plans by what `rollout` writes here [B, K, T, D], its last one, and not by their cost.
+        Of observations that are numbers alone.
     decode : callable, optional
         Maps predictions [B, D] to observations [B, O]; without it, they are observations.
     columns : sequence of int, optional
@@ -107,6 +109,9 @@ class StableWorldModel:
     def _begin(self) -> None:
         self._kept: Kept = OrderedDict()
         self._pictures: OrderedDict[float, Pictures] = OrderedDict()
+        # Numbers of those that plans are yet to be asked about, or were last.
+        self._latest: set[float] = set()
+        self._is_asked = False
         self._takes_leavings = True
         if self._predicted is None:
             self.score, self.episode_costs = self._cost, self._episode_costs
@@ -115,7 +120,8 @@ class StableWorldModel:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what it was made of: what it keeps only saves time."""
-        made = {"_kept", "_pictures", "_takes_leavings", "score", "episode_costs", "decode"}
+        made = {"_kept", "_pictures", "_latest", "_is_asked", "_takes_leavings"}
+        made |= {"score", "episode_costs", "decode"}
         return {name: value for name, value in vars(self).items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -126,6 +132,14 @@ class StableWorldModel:
     def encode(self, observations: FloatArray) -> FloatArray:
         """Map observations [B, O], or pictures [B, F, H, W, C], to latents [B, Z]."""
         if observations.ndim > 2:
+            if self._predicted is not None:
+                raise WorldModelError(
+                    f"predicted={self._predicted!r} is for observations of numbers, and these are "
+                    f"pictures {list(observations.shape[1:])}. Leave it out, and give a model with "
+                    f"a get_cost."
+                )
+            if self._is_asked:
+                self._latest, self._is_asked = set(), False
             begun = np.array([[self._number_of(picture)] for picture in np.asarray(observations)])
         else:
             begun = np.asarray(observations, dtype=np.float64)
@@ -138,7 +152,8 @@ class StableWorldModel:
         number = float(int.from_bytes(digest))
         self._pictures[number] = np.array(picture)
         self._pictures.move_to_end(number)
-        while len(self._pictures) > max(256, _ROOM // picture.nbytes):
+        self._latest.add(number)
+        while len(self._pictures) > max(256, _ROOM // picture.nbytes, len(self._latest)):
             self._pictures.popitem(last=False)
         return number
 
@@ -146,6 +161,7 @@ class StableWorldModel:
         """Return what plans began with: observations [N, O], or the pictures of their numbers."""
         if not self._pictures:
             return observations
+        self._is_asked = True
         try:
             return np.stack([self._pictures[number] for number in observations[:, 0].tolist()])
         except KeyError:
