@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from inspect import signature
 from math import prod
 from threading import Lock
@@ -176,13 +176,15 @@ class PixelTask:
 
     @property
     def at_episodes(self) -> Callable[[FloatArray, IntArray], FloatArray] | None:
-        """Gives starts [N, S] the goals that a file has for episodes [N]."""
+        """Gives starts [N, S] the goals that a file has for episodes [N]; others stay."""
         inner = self.inner
-        if not isinstance(inner, GoalTask) or inner.goals.recorded is None:
+        if not isinstance(inner, GoalTask):
             return None
 
         def at(states: FloatArray, episodes: IntArray) -> FloatArray:
             begun = inner.at_episodes(self._inner(states), episodes)
+            if inner.goals.recorded is None:
+                return states
             return self._begun(begun, episodes, episodes)
 
         return at
@@ -281,12 +283,13 @@ class PixelTask:
 def seen_as_pixels(task: Task | str, pixels: Any = "pixels", **settings: Any) -> PixelTask:
     """Return a task, or the one of a name, as models see it that are given pictures.
 
-    ``settings`` are those of `Pixels`, as in ``seen_as_pixels("cartpole-swingup", size=84)``.
+    ``settings`` are those of `Pixels`, as in ``seen_as_pixels("cartpole-swingup", size=84)``, and
+    take the place of those that ``pixels`` says.
     """
     from pytest_cpg.tasks import TASKS, named_task
 
     inner = named_task(task, TASKS)() if isinstance(task, str) else task
-    return PixelTask(inner=inner, pixels=Pixels(**settings) if settings else Pixels.of(pixels))
+    return PixelTask(inner=inner, pixels=Pixels.of({**asdict(Pixels.of(pixels)), **settings}))
 
 
 def with_pixels(make: TaskFactory, pixels: Pixels) -> TaskFactory:

@@ -54,6 +54,10 @@ class Pixels:
     samples: int | None = None
 
     def __post_init__(self) -> None:
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, setting.name, value.item())
         for name, least, most in (
             ("size", 8, _LARGEST),
             ("stack", 1, _MOST),

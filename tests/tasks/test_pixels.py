@@ -308,6 +308,8 @@ def test_a_goal_of_the_gate_is_the_last_frame_and_a_model_may_reach_it_by_that_a
     task = PixelTask(inner=goals, pixels=Pixels(size=96, stack=2))
     states = task.reset(np.arange(4))
     assert task.picture_shape == task.pictures(states).shape[1:] == (3, 96, 96, 3)
+    # As the page of a gate names a lost start.
+    np.testing.assert_array_equal(task.at_episodes(task.reset([3]), [3]), states[3:])
     latents = Comparing(task).encode(task.pictures(states))
     np.testing.assert_array_equal(latents, task.observe(states))
     after = task.step(states, task.actions.values[[0, 1, 2, 3]])
@@ -352,6 +354,14 @@ def test_what_cannot_be_seen_is_told_what_can(cartpole, settings, error, said):
     with pytest.raises(error) as caught:
         PixelTask(inner=cartpole, pixels=Pixels.of(settings))
     assert said in str(caught.value)
+
+
+def test_settings_add_to_those_of_a_marker_and_may_be_numbers_of_numpy():
+    task = seen_as_pixels("maze", {"stack": 1, "size": 16}, size=np.int64(24))
+    assert task.pixels == Pixels(stack=1, size=24)
+    assert repr(task.pixels) == "Pixels(size=24, stack=1)"
+    with pytest.raises(ValueError, match="no setting 'camra' of pixels"):
+        seen_as_pixels("maze", camra=1)
 
 
 def test_a_task_without_pictures_or_with_others_says_what_to_write():
