@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any
 
@@ -36,7 +36,14 @@ from pytest_cpg.contracts.task import (
     has_ended,
 )
 from pytest_cpg.tasks.goals import RANDOM, Goals, planned_states
-from pytest_cpg.tasks.recordings import RecordedStarts, begun, check_steps, observed_at, placed
+from pytest_cpg.tasks.recordings import (
+    CHECKED,
+    RecordedStarts,
+    agreeing_steps,
+    begun,
+    observed_at,
+    placed,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,6 +56,8 @@ class GoalTask:
     inner: Task
     goals: Goals
     name: str = ""
+    #: How many of the checked recorded steps lead where they led.
+    _agreeing: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         recording = self.goals.recording
@@ -91,8 +100,9 @@ class GoalTask:
                 f"{recorded.max():g}, and those of {plain} {theirs}. Write them as the "
                 f"environment's step takes them."
             )
-        if recording is not None:
-            check_steps(self.inner, recording)
+        # With other physics nothing is held to what was recorded.
+        if recording is not None and self._agreeing is None:
+            object.__setattr__(self, "_agreeing", agreeing_steps(self.inner, recording))
 
     @property
     def actions(self) -> ActionSpace:
@@ -167,10 +177,12 @@ class GoalTask:
         if goals.recording is not None:
             where = (
                 f"what was recorded {goals.offset} steps after the start, which is a recorded "
-                f"state of {goals.file}"
+                f"state of {goals.file}, drawn with replacement from {len(goals.recording.starts)}"
             )
-            if "actions" not in goals.recording.arrays:
+            if self._agreeing is None:
                 where += " (whose steps nothing checked, as it has no actions)"
+            elif self._agreeing < CHECKED:
+                where += f" ({self._agreeing} of {CHECKED} recorded steps agree with the task)"
         of_inner = self.inner.note_on_starts if has(self.inner, NoteOnStarts) else None
         return f"{of_inner}; " * bool(of_inner) + (
             f"goals are {where}; states are rated by their Euclidean distance to the goal{over}, "

@@ -21,8 +21,10 @@ MARKS = ("observations", "states", "state", "qpos")
 _STATES = ({"states"}, {"state"}, {"qpos", "qvel"})
 # What is true at the last step of an episode, by the names of D4RL, OGBench, Minari and others.
 _ENDS = ("terminals", "timeouts", "terminations", "truncations")
-# Recorded steps that a task is held to, and the share of what they change that it may be off by.
-_CHECKED, _OFF = 16, 0.1
+# Recorded steps that a task is held to, the share of what they change that it may be off by, and
+# how many of them may be farther off. Of 48 recorded steps of Push-T, whose states leave out a
+# velocity, two were; of those of OGBench and MuJoCo, rounded to float32, none.
+CHECKED, _OFF, _MOST_OFF = 16, 0.1, 4
 _NEEDED = (*MARKS, "qvel", "actions")
 _WRITE = 'np.savez("data.npz", observations=..., states=..., actions=...)'
 
@@ -161,17 +163,20 @@ def observed_at(task: Task, states: FloatArray, recording: Recording, rows: IntA
     return task.observe(placed(task, states, recording, rows))
 
 
-def check_steps(task: Task, recording: Recording) -> None:
-    """Raise ComponentError where recorded actions do not lead on as was recorded."""
+def agreeing_steps(task: Task, recording: Recording) -> int | None:
+    """Return how many of `CHECKED` recorded steps lead where they led; None without actions.
+
+    Raises ComponentError where more than a quarter do not.
+    """
     repeat = task.action_repeat if has(task, ActionRepeat) else None
     single: Any = task
     if repeat not in (None, 1) and is_dataclass(single):
         single = replace(single, action_repeat=1)  # type: ignore[type-var]  # no class
-    seeds = np.arange(_CHECKED)
+    seeds = np.arange(CHECKED)
     rows, states = recording.rows(seeds), begun(single, recording, seeds)
     taken = recording.arrays.get("actions")
     if taken is None:
-        return
+        return None
     if taken.shape[1] != single.actions.size:
         raise ComponentError(
             f"goals: {recording.name!r} has actions of {taken.shape[1]} numbers, and those of "
@@ -180,16 +185,19 @@ def check_steps(task: Task, recording: Recording) -> None:
     before, after = (observed_at(single, states, recording, r) for r in (rows, rows + 1))
     steps = single.observe(single.step(states, np.asarray(taken[rows], dtype=np.float64)))
     moved, off = np.abs(after - before), np.abs(steps - after)
-    is_off = ~(off.sum(axis=1) <= _OFF * moved.sum(axis=1) + 1e-6)
-    if is_off.mean() <= 0.5:
-        return
+    # As much as rounding to float32 does where nothing moves.
+    rounding = 1e-6 * (1 + np.abs(before).sum(axis=1))
+    is_off = ~(off.sum(axis=1) <= _OFF * moved.sum(axis=1) + rounding)
+    if is_off.sum() <= _MOST_OFF:
+        return CHECKED - int(is_off.sum())
     row = int(np.flatnonzero(is_off)[0])
     column = int(np.nanargmax(off[row])) if np.isfinite(off[row]).any() else 0
     raise ComponentError(
         f"goals: {recording.name!r} was not recorded of {single.name}: its action of step "
         f"{rows[row]} leads from {before[row, column]:g} to {steps[row, column]:g} in column "
-        f"{column} of what is observed, and {after[row, column]:g} was recorded. Record of this "
-        f"task the state before each action, and the action as its step takes it."
+        f"{column} of what is observed, and {after[row, column]:g} was recorded. Of {CHECKED} "
+        f"recorded steps {is_off.sum()} lead elsewhere. Record of this task the state before each "
+        f"action, and the action as its step takes it."
     )
 
 
@@ -207,7 +215,8 @@ def _flat(
     is_short = len(lead) == 2 and shape[:2] == (lead[0], lead[1] - 1)
     if is_short and key == "actions":
         # Nobody acts on the last observation.
-        array = np.pad(array, ((0, 0), (0, 1), (0, 0)), constant_values=np.nan)
+        after = [(0, 0), (0, 1), *[(0, 0)] * (array.ndim - 2)]
+        array = np.pad(array.astype(np.float64), after, constant_values=np.nan)
     elif shape[: len(lead)] != lead:
         if not is_needed:
             return None
@@ -233,7 +242,15 @@ def _ends(arrays: Mapping[str, npt.NDArray[Any]], lead: tuple[int, ...], name: s
             f"{name!r} does not say where its episodes end. Write terminals [M] beside them, true "
             f"at the last step of each, or arrays [N, T, ...] of N episodes"
         )
-    last = np.append(np.flatnonzero(np.logical_or.reduce(marks)), count - 1)
+    is_last = np.logical_or.reduce(marks)
+    if not is_last.any():
+        named = " or ".join(key for key in _ENDS if key in arrays)
+        raise ValueError(
+            f"{name!r} does not say where its episodes end: no {named} are true. Write timeouts "
+            f"[M], true at the last step of each, or arrays [N, T, ...] of N episodes. Of a single "
+            f"episode mark the last step: timeouts[-1] = True"
+        )
+    last = np.append(np.flatnonzero(is_last), count - 1)
     return last[np.searchsorted(last, np.arange(count))]
 
 

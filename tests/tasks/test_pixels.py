@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pytest_cpg
-from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts import ComponentError, TaskError
 from pytest_cpg.planners import BeamSearch, RandomShooting
 from pytest_cpg.tasks import TASKS, renderer
 from pytest_cpg.tasks.goal_task import GoalTask
@@ -434,3 +434,15 @@ def test_a_renderer_that_died_is_begun_again(walk):
     renderer_of(task.inner.world.drawn, task.pixels.view).close()
     again = PixelTask(inner=task.inner, pixels=task.pixels)
     np.testing.assert_array_equal(again.pictures(states[0]), before)
+
+
+def test_too_few_recorded_starts_are_told_in_pixels_too(tmp_path):
+    maze = TASKS["maze"]()
+    states = np.repeat(maze.reset(np.arange(3))[:, None], 5, axis=1)
+    np.savez(tmp_path / "data.npz", states=states)
+    goals = Goals(file=str(tmp_path / "data.npz"), offset=2, within=0.5).loaded()
+    task = PixelTask(inner=GoalTask(inner=maze, goals=goals), pixels=Pixels(size=32))
+    starts = task.reset(np.array([7, 8]))
+    np.testing.assert_array_equal(task.at_episodes(starts, np.array([0, 1])), starts)
+    with pytest.raises(TaskError, match="has 9 recorded starts, and the gate 10"):
+        task.at_episodes(starts, np.array([0, 9]))

@@ -1,5 +1,7 @@
 """Recorded episodes: their layouts, their starts, and how they put a task into a state."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,10 @@ def test_a_start_is_a_recorded_state_and_its_goal_was_seen_later(file, layout):
             {"states": np.ones((4, 2)), "terminals": np.ones(3)},
             r"terminals of shape \[3\], and others of \[4\] steps",
         ),
+        (
+            {"states": np.ones((9, 2)), "terminals": np.zeros(9), "timeouts": np.zeros(9)},
+            r"no terminals or timeouts are true. Write timeouts \[M\].*: timeouts\[-1\] = True",
+        ),
         ({"states": np.ones((2, 3, 2))}, "episodes has 3 steps. Write offset=2"),
         ({"states": np.ones((2, 3, 2)), "goals": np.ones((2, 2))}, r"needs goals \[N, G\], act"),
     ],
@@ -77,6 +83,19 @@ def test_a_start_is_a_recorded_state_and_its_goal_was_seen_later(file, layout):
 def test_what_makes_up_no_episodes_is_told(file, arrays, message):
     with pytest.raises(ValueError, match=message):
         Goals(file=file(**arrays), offset=3, within=1).loaded()
+
+
+def test_actions_of_one_number_need_no_axis_for_it():
+    held = {"states": np.ones((2, 4, 2)), "actions": np.ones((2, 3), dtype=np.int64)}
+    actions = Recording.of(held, name="data.npz", offset=1).arrays["actions"]
+    assert actions.shape == (8, 1)
+    # Nobody acts on the last observation.
+    assert np.flatnonzero(np.isnan(actions)).tolist() == [3, 7]
+
+
+def test_a_single_episode_has_its_last_step_marked():
+    held = {"states": np.ones((9, 2)), "timeouts": np.arange(9) == 8}
+    assert Recording.of(held, name="data.npz", offset=5).starts.tolist() == [0, 1, 2, 3]
 
 
 class Kept(gymnasium.Env):
@@ -134,6 +153,23 @@ def test_what_is_of_an_episode_and_not_of_its_state_is_the_starts_own(file):
     np.testing.assert_allclose(task.goal(states)[:, :2], arrays["states"].reshape(30, 2)[rows + 4])
 
 
+def test_some_recorded_steps_that_lead_elsewhere_are_told_and_many_refused(file):
+    # What is only rounded is no other step, be it far away and hardly moving.
+    arrays = played(make=Far, episodes=20)
+    rounded = {name: array.astype(np.float32) for name, array in arrays.items()}
+    assert "agree" not in begun(file, rounded, Far).note_on_starts
+
+    arrays = played(episodes=20)
+    rows = begun(file, arrays).goals.recording.rows(np.arange(16))
+    actions = arrays["actions"].reshape(200, 2)
+    actions[rows[:3]] *= -1
+    assert re.search(r"1[23] of 16 recorded steps agree with", begun(file, arrays).note_on_starts)
+    arrays = played(episodes=20)
+    arrays["actions"][::2] *= -1
+    with pytest.raises(ComponentError, match=r"Of 16 recorded steps \d+ lead elsewhere. Record of"):
+        begun(file, arrays)
+
+
 class Broken(Kept):
     def step(self, action):
         if self.place.dtype == np.float32:
@@ -148,6 +184,19 @@ def test_a_state_that_cannot_be_stepped_from_is_told(file):
         ComponentError, match=r"step \d+ of 'data.npz', raises IndexError: need int"
     ):
         begun(file, arrays, Broken)
+
+
+class Far(Kept):
+    """Where a float32 hardly holds how far a step leads."""
+
+    def reset(self, **settings):
+        super().reset(**settings)
+        self.place = self.place + 100
+        return self.seen(), {}
+
+    def step(self, action):
+        self.place = self.place + 1e-6 * np.asarray(action, float)
+        return self.seen(), 0.0, False, False, {}
 
 
 class Unkept(Kept):
@@ -192,6 +241,8 @@ def test_positions_and_velocities_put_a_control_task_there(file):
     row = goals.recording.rows(np.array([0]))[0]
     angle = rows["qpos"][row + 5][0]
     np.testing.assert_allclose(task.goal(task.reset(np.array([0])))[0, 0], np.cos(angle))
+    # Other physics are no other recording.
+    task.with_physics(mass=3.0)
     shifted = {**rows, "qpos": np.roll(rows["qpos"], 4, axis=0)}
     path = file(**{name: np.array(values)[None] for name, values in shifted.items()})
     with pytest.raises(ComponentError, match="was not recorded of dmc:pendulum-swingup"):
