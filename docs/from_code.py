@@ -112,7 +112,8 @@ def _environment_page(name: str, described: str) -> Iterator[str]:
     yield from [f"# gym:{name}", ""]
     yield f"An environment of another package: `pip install {package}`. With the true dynamics its"
     yield f"preset solves {preset.solved} of {preset.starts} random starts"
-    yield f"([{low:.2f}, {high:.2f}], Wilson 95 %){took}; random actions solve {preset.chance}."
+    yield f"([{low:.2f}, {high:.2f}], Wilson 95 %){took}; random actions solve"
+    yield f"{preset.chance} of 30."
     yield "[Environments of other packages](../field.md) says what it is restored by, and how fast."
     yield from ["", "What `pytest-cpg tasks` says of it, where the package is installed:", ""]
     yield from ["```text", described.rstrip(), "```"]

@@ -91,6 +91,7 @@ class ArmRun:
     def advance(self, until: int) -> Arm:
         """Run the episodes up to number ``until``, and return the arm so far.
 
+        Of each call two episodes of an oracle arm in a restored environment are played again.
         Raises WorldModelError or TaskError, naming the episode and step: predictions that are not
         finite, a diverged simulator.
         """

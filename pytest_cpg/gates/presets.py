@@ -135,7 +135,7 @@ def completed(marked: dict[str, Any]) -> dict[str, Any]:
             f"planner with settings of your own."
         )
     options = dict(_preset(task).options)
-    if marked.get("goal") is not None:
+    if marked.get("goal") is not None or ",success=" in task:
         options.pop("goals", None)
     return {
         **marked,

@@ -31,6 +31,9 @@ from pytest_cpg.tasks.recordings import MARKS, Recording
 RANDOM = "random"
 # Arrays of a file, and how many axes they have.
 _ARRAYS = {"goals": 2, "actions": 3}
+# What a file may say beside them. Of these objects are refused, and of others left out.
+_SAID = ("within", "columns", "offset")
+_KNOWN = (*_ARRAYS, *MARKS, *_SAID)
 # Of recorded episodes [N, T, K]; pictures have more.
 _MOST_AXES = 3
 _WRITE = 'np.savez("goals.npz", goals=goals, within=0.1)'
@@ -129,12 +132,14 @@ class Goals:
         held = _held(str(self.file))
         said: dict[str, Any] = {
             key: held.pop(key).tolist()
-            for key in ("within", "columns", "offset")
+            for key in _SAID
             if key in held and getattr(self, key) is None
         }
         marks = [name for name in MARKS if name in held]
         arrays = {name: held[name] for name in _ARRAYS if name in held}
-        if "goals" in arrays if marks else len(arrays) != 1:
+        has_goals_twice = bool(marks) and "goals" in arrays
+        has_no_goals = not marks and len(arrays) != 1
+        if has_goals_twice or has_no_goals:
             raise ValueError(
                 f"{self.file!r} needs goals [N, G], actions [N, T, A], or recorded states, "
                 f"observations and actions with offset=, and has "
@@ -229,7 +234,8 @@ def _has_rows(file: Any, name: str) -> bool:
     with file.zip.open(f"{name}.npy") as member:
         is_old = layout.read_magic(member) == (1, 0)
         read = layout.read_array_header_1_0 if is_old else layout.read_array_header_2_0
-        return len(read(member)[0]) <= _MOST_AXES
+        shape, _, kind = read(member)
+        return len(shape) <= _MOST_AXES and (name in _KNOWN or not kind.hasobject)
 
 
 def planned_states(task: Task, goals: Goals, states: FloatArray, seeds: IntArray) -> FloatArray:

@@ -85,6 +85,9 @@ def test_a_preset_may_bring_goals_unless_the_marker_says_what_a_success_is():
     own = Goals(offset=9, within=1)
     assert completed({**preset, "goals": own})["goals"] is own
     assert "goals" not in completed({**preset, "goal": {"threshold": 1}})
+    named = completed({**preset, "task": f"{title},success=terminated"})
+    assert "goals" not in named
+    assert named["task"] == f"{title},success=terminated"
 
 
 def test_another_planner_leaves_a_task_as_it_is():

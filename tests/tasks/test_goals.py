@@ -100,6 +100,14 @@ def test_episodes_have_the_goals_of_a_file_in_order(file):
     assert sent.written == task.goals.written
 
 
+def test_objects_beside_goals_are_not_read(file):
+    beside = np.array([{"level": 1}], dtype=object)
+    path = file(goals=np.ones((2, 4)), within=0.5, infos=beside)
+    assert Goals(file=path).loaded().listed.shape == (2, 4)
+    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
+        Goals(file=file(goals=beside, within=0.5)).loaded()
+
+
 def test_goals_may_be_the_columns_alone(file):
     task = goal_task(file=file(goals=np.ones((2, 1)), within=0.5, columns=[1]), within=None)
     assert task.observation_size == 3
