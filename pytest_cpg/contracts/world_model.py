@@ -168,6 +168,13 @@ class RatesStates(Protocol):
     """True for a model that does not say; without it there is no third arm."""
 
 
+class OpaqueLatents(Protocol):
+    """A model that says whether its latents tell nothing of what it saw, such as numbers of it."""
+
+    has_opaque_latents: bool
+    """False for a model that does not say; with it no probe looks for what was seen."""
+
+
 class TrainedPlanner(Protocol):
     """A model that says how it is planned with, for ``planner="as-trained"`` in a marker."""
 
@@ -183,7 +190,7 @@ class WorldModel(Encoder, Rollout, Score, Protocol):
     Only `rollout` is needed. Latents are float arrays or tensors, or a dict or tuple of them with
     a row for each observation. A model may also have any of `Memory`, `Decoder`, `Cost`, `Reward`,
     `TerminalValue`, `Policy`, `OwnPlan`, `Noise`, `BatchMultiple`, `Discount`, `RatesStates`,
-    `TrainedPlanner` and `CacheKey`.
+    `OpaqueLatents`, `TrainedPlanner` and `CacheKey`.
     """
 
 
@@ -195,7 +202,7 @@ METHODS = tuple(
 )
 FACTS = tuple(
     name
-    for part in (Noise, Discount, WarmStart, RatesStates, TrainedPlanner)
+    for part in (Noise, Discount, WarmStart, RatesStates, OpaqueLatents, TrainedPlanner)
     for name in members(part)
 )
 

@@ -57,8 +57,8 @@ def test_a_planner_is_warm_started_if_it_says_so():
 def test_names_of_a_models_parts_are_gathered_from_them():
     rating = ["score", "cost", "decode", "reward", "terminal_value"]
     assert list(METHODS) == ["encode", "update", *rating, "policy", "plan"]
-    said = ["noise_size", "discount", "is_warm_started", "rates_states", "trained_planner"]
-    assert list(FACTS) == said
+    said = ["noise_size", "discount", "is_warm_started", "rates_states", "has_opaque_latents"]
+    assert list(FACTS) == [*said, "trained_planner"]
 
 
 def test_a_whole_world_model_has_three_methods():

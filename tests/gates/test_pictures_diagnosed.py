@@ -1,10 +1,15 @@
 """Models that see a maze in pixels, each with one fault, and what a gate says of it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import pytest_cpg
+from pytest_cpg.episodes.design import sample_starts
+from pytest_cpg.gates.planning_gap.diagnosis.pictures import _walks
 from pytest_cpg.planners import RandomShooting
+from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.pixel_task import seen_as_pixels
 
 pytest.importorskip("PIL")
@@ -117,3 +122,67 @@ def test_pictures_that_are_misread_are_told_with_the_line_to_type(read, stack, n
     assert found.misreading.name == name
     assert f"`pictures = {code}" in found.misreading.recommendation
     assert found.is_misread
+
+
+class Numbered(Seeing):
+    """Its latents are numbers of what it saw in no order, as those of `StableWorldModel` are."""
+
+    has_opaque_latents = True
+
+    def encode(self, pictures):
+        return self.number(super().encode(pictures))
+
+    def number(self, places):
+        numbers = np.random.default_rng(0).permutation(self.cells.prod())
+        return numbers[(places @ [1, self.cells[0]]).astype(int)][..., None].astype(float)
+
+    def places(self, latents):
+        known = np.random.default_rng(0).permutation(self.cells.prod()).argsort()
+        return np.stack(np.divmod(known[latents[..., 0].astype(int)], self.cells[0])[::-1], axis=-1)
+
+    def rollout(self, latents, plans):
+        return self.number(super().rollout(self.places(latents).astype(float), plans))
+
+    def decode(self, latents):
+        return self.places(latents).astype(float)
+
+
+class NumberedAndMisled(Numbered):
+    def score(self, latents):
+        return -self.inner.score(self.decode(latents))
+
+
+@pytest.mark.parametrize(
+    ("model", "read", "name"),
+    [(NumberedAndMisled, lambda p: p, None), (Numbered, lambda p: p[..., ::-1], "COLOUR ORDER")],
+)
+def test_nothing_is_read_from_latents_that_are_said_to_tell_nothing(model, read, name):
+    found = diagnosed(lambda task: model(task, read)).diagnosis
+    assert found.cause == "NONE", found
+    assert (found.misreading and found.misreading.name) == name
+    ranking, *others = found.measures
+    assert ranking.high < 0.3
+    for measure in others:
+        assert measure.estimate is None
+        assert "as the model's latents tell nothing of what it saw" in measure.text
+
+
+@pytest.mark.parametrize(
+    ("lasted", "episodes", "steps"),
+    [
+        ([1, *[20] * 9], [*range(1, 10)], 12),
+        ([1] * 5 + [7] * 8 + [30] * 10, [*range(13, 23)], 12),
+        ([1] * 5 + [7] * 8, [*range(5, 13)], 7),
+        ([1, 9], [0, 1], 1),
+    ],
+)
+def test_an_episode_that_is_solved_at_once_does_not_shorten_the_steps_of_others(
+    lasted, episodes, steps
+):
+    task = TASKS["maze"]()
+    actions = [np.resize(task.actions.values, (count, 2)) for count in lasted]
+    arm = SimpleNamespace(indices=np.arange(len(lasted)), actions=actions)
+    starts = sample_starts(task, len(lasted), seed=0)
+    walks = _walks(task, starts, SimpleNamespace(learned=arm, lost_episodes=(episodes[-1],)))
+    assert walks.episodes.tolist() == episodes
+    assert walks.actions.shape[1] == walks.states.shape[1] - 1 == steps

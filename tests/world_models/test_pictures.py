@@ -129,6 +129,7 @@ def test_a_model_that_rates_plans_by_frames_is_given_them_and_latents_hold_none(
     learned = StableWorldModel(Costly(), action_size=1, longest=4, info=info)
     latents = learned.encode(pictures)
     assert latents.shape == (3, 1 + 1 + 4)
+    assert learned.has_opaque_latents
     plans = rng.uniform(size=(3, 5, 4, 1)).astype(np.float32)
     costs = learned.episode_costs(latents, plans)
     means = pictures.astype(np.float32).mean(axis=(2, 3, 4))

@@ -83,6 +83,8 @@ class StableWorldModel:
     """
 
     rates_states = False
+    # Of pictures; where they are numbers, nobody asks.
+    has_opaque_latents = True
 
     def __init__(
         self,

@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_cpg.contracts import CpgError, FloatArray, IncompleteError, IntArray, Task
+from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Purpose, Stream
 from pytest_cpg.contracts.task import observed
+from pytest_cpg.contracts.world_model import OpaqueLatents
 from pytest_cpg.episodes.decisions import evenly
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import bound_to_starts
@@ -30,6 +32,8 @@ from pytest_cpg.world_models import BoundModel, OracleDynamics, inference
 
 # Episodes, and steps of each that follow one another: of 50 with 100 steps, one real step in 20.
 _EPISODES, _STEPS = 16, 12
+# Episodes that have to last as long as the steps that are taken of all.
+_LONG = 8
 # Of each episode, places where plans are ranked, and random plans there.
 _PLACES, _PLANS = 3, 24
 # Shares of what a column of observations varies by that a probe may leave, and of what steps change
@@ -115,6 +119,16 @@ class _Walks:
     at: IntArray
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _RandomPlans:
+    """Random plans [P, K, H, A] from places of walks, so many in each, and true costs [P, K]."""
+
+    #: Steps of a walk before its places, which are the same in all.
+    steps: IntArray
+    plans: FloatArray
+    true: FloatArray
+
+
 def diagnosed(design: Design, learned: Any, starts: Starts, result: GateResult) -> Diagnosis:
     """Return why a model that sees pictures has its gap; see the top of this module."""
     with inference(learned):
@@ -123,16 +137,20 @@ def diagnosed(design: Design, learned: Any, starts: Starts, result: GateResult) 
             raise CpgError("a model that plans itself is not diagnosed; see --cpg-replay")
         walks = _walks(design.task, starts, result)
         latents = _seen(model, walks)
-        ranks = _ranks(design, model, walks, latents)
-        measures = _Measures(
-            ranking=losses.over_episodes(ranks),
-            unseen=losses.over_episodes(_unseen(design.task, walks, latents)),
-            off=losses.over_episodes(_off(design.task, model, walks, latents)),
-            is_constant=not (latents.std(axis=(0, 1)) > 0).any(),
-        )
+        plans = _random_plans(design, walks)
+        ranks = _ranks(_rated(design, model, plans, latents), plans)
+        measures = _Measures(ranking=losses.over_episodes(ranks))
+        if not (has(learned, OpaqueLatents) and learned.has_opaque_latents):
+            measures = replace(
+                measures,
+                unseen=losses.over_episodes(_unseen(design.task, walks, latents)),
+                off=losses.over_episodes(_off(design.task, model, walks, latents)),
+                is_constant=not (latents.std(axis=(0, 1)) > 0).any(),
+                is_probed=True,
+            )
         misreading = None
         if measures.ranking is None or measures.ranking.low < _LEAST:
-            misreading = _misreading(design, learned, starts, walks, ranks)
+            misreading = _misreading(design, learned, starts, walks, plans, ranks)
     diagnosis = _told(measures)
     return replace(
         diagnosis,
@@ -148,15 +166,19 @@ class _Measures:
     """What is known of a model; None where there is nothing to measure by."""
 
     ranking: Interval | None
-    unseen: Interval | None
-    off: Interval | None
-    is_constant: bool
+    unseen: Interval | None = None
+    off: Interval | None = None
+    is_constant: bool = False
+    #: Whether latents are anything that a probe could read from.
+    is_probed: bool = False
 
     @property
     def table(self) -> Iterator[Measure]:
         """The lines below a gate."""
         of_probe = f"of what is observed, not read from latents; bad above {_MOST_UNSEEN:g}"
         of_steps = f"error of imagined steps / what they change; bad above {_MOST_OFF:g}"
+        if not self.is_probed:
+            of_probe = of_steps = "not measured, as the model's latents tell nothing of what it saw"
         yield Measure.of("ranking", self.ranking, "Kendall tau of random plans")
         yield Measure.of("unseen", self.unseen, of_probe)
         yield Measure.of("imagined", self.off, of_steps)
@@ -203,12 +225,17 @@ def _sentence(text: str) -> str:
 
 
 def _walks(task: Task, starts: Starts, result: GateResult) -> _Walks:
-    """Return some steps that the learned arm took, of lost episodes first."""
-    arm, lost = result.learned, np.array(result.lost_episodes, dtype=np.intp)
-    others = np.setdiff1d(arm.indices, lost)
+    """Return some steps that the learned arm took, of lost episodes first.
+
+    As many of each, of those that are as long: an episode that is solved at once has none to give.
+    """
+    arm = result.learned
+    lasted = np.array([len(arm.actions[episode]) for episode in arm.indices])
+    length = int(min(_STEPS, np.sort(lasted)[::-1][:_LONG][-1]))
+    is_lost = np.isin(arm.indices, result.lost_episodes)
+    lost, others = (arm.indices[part & (lasted >= length)] for part in (is_lost, ~is_lost))
     episodes = evenly(lost, _EPISODES)
     episodes = np.sort(np.concatenate([episodes, evenly(others, _EPISODES - len(episodes))]))
-    length = int(min(_STEPS, *(len(arm.actions[episode]) for episode in episodes)))
     states, actions, at = [], [], []
     for number, episode in enumerate(episodes):
         taken = np.asarray(arm.actions[episode])
@@ -236,35 +263,48 @@ def _seen(model: BoundModel, walks: _Walks) -> FloatArray:
     return np.stack(along, axis=1)
 
 
-def _ranks(design: Design, model: BoundModel, walks: _Walks, latents: FloatArray) -> FloatArray:
-    """Return how a model ranks random plans in each episode: mean tau over its places [E]."""
+def _random_plans(design: Design, walks: _Walks) -> _RandomPlans:
+    """Return random plans of every walk, and what they cost under the true dynamics."""
     task, horizon = design.task, int(design.planner.horizon)
     steps = evenly(np.arange(walks.states.shape[1]), _PLACES)
     states = np.ascontiguousarray(walks.states[:, steps]).reshape(-1, walks.states.shape[2])
-    begun = latents[:, steps].reshape(len(states), -1)
     rngs = [
         Stream.DIAGNOSIS.of(design.seed, Purpose.RANDOM_PLANS, int(episode), int(step))
         for episode in walks.episodes
         for step in steps
     ]
     plans = task.actions.sample(rngs, (_PLANS, horizon))
-    flat = plans.reshape(-1, *plans.shape[2:])
-    remaining = np.full(len(states), horizon)
+    reached = task.rollout(np.repeat(states, _PLANS, axis=0), plans.reshape(-1, *plans.shape[2:]))
+    true = _costs(design, OracleDynamics(task).score(reached), plans)
+    return _RandomPlans(steps=steps, plans=plans, true=true)
+
+
+def _costs(design: Design, scores: FloatArray, plans: FloatArray) -> FloatArray:
+    """Return what the planner makes [P, K] of the scores of each step of plans."""
+    remaining = np.full(len(plans), plans.shape[2])
     objective = objective_of(design.planner)
+    return rate(scores.reshape(*plans.shape[:3]), remaining, objective=objective)[0]
 
-    def costs(scores: FloatArray) -> FloatArray:
-        return rate(scores.reshape(*plans.shape[:3]), remaining, objective=objective)[0]
 
-    reached = task.rollout(np.repeat(states, _PLANS, axis=0), flat)
-    true = costs(OracleDynamics(task).score(reached))
+def _rated(
+    design: Design, model: BoundModel, plans: _RandomPlans, latents: FloatArray
+) -> FloatArray:
+    """Return what plans cost by a model [P, K] with latents along the walks [E, T + 1, Z]."""
+    begun = latents[:, plans.steps].reshape(len(plans.plans), -1)
     if model.has_own_cost or not model.rates_steps:
-        rated = model.plan_costs(begun, plans, remaining)
-    else:
-        rated = costs(model.score(model.rollout(np.repeat(begun, _PLANS, axis=0), flat)))
-    differs = (true != true[:, :1]).any(axis=1)
-    taus = losses.kendall_taus(rated, true)
+        remaining = np.full(len(begun), plans.plans.shape[2])
+        return model.plan_costs(begun, plans.plans, remaining)
+    flat = plans.plans.reshape(-1, *plans.plans.shape[2:])
+    scores = model.score(model.rollout(np.repeat(begun, _PLANS, axis=0), flat))
+    return _costs(design, scores, plans.plans)
+
+
+def _ranks(rated: FloatArray, plans: _RandomPlans) -> FloatArray:
+    """Return how a model ranks random plans in each episode: mean tau over its places [E]."""
+    differs = (plans.true != plans.true[:, :1]).any(axis=1)
+    taus = losses.kendall_taus(rated, plans.true)
     # To call plans alike that are not is to rank them by chance.
-    taus = np.where(np.isnan(taus) & differs, 0.0, taus).reshape(len(walks.episodes), -1)
+    taus = np.where(np.isnan(taus) & differs, 0.0, taus).reshape(-1, len(plans.steps))
     return losses.mean(taus, axis=1)
 
 
@@ -340,13 +380,19 @@ def _ridge(inputs: FloatArray, targets: FloatArray, asked: FloatArray) -> FloatA
 
 
 def _misreading(
-    design: Design, learned: Any, starts: Starts, walks: _Walks, ranks: FloatArray
+    design: Design,
+    learned: Any,
+    starts: Starts,
+    walks: _Walks,
+    plans: _RandomPlans,
+    ranks: FloatArray,
 ) -> Misreading | None:
     """Return the reading of pictures with which a model ranks plans much better, if one does."""
     found: list[tuple[float, Reading]] = []
     for reading in readings(design.task.picture_shape[0]):  # type: ignore[attr-defined]  # it sees
         other: Any = _ReadOtherwise(design.task, reading)
-        again = _ranks_otherwise(replace(design, task=other), learned, starts, walks)
+        rated = _rated_otherwise(replace(design, task=other), learned, starts, walks, plans)
+        again = np.full(ranks.shape, np.nan) if rated is None else _ranks(rated, plans)
         better = losses.over_episodes(again - ranks)
         mean = float(np.nanmean(again))
         if better is not None and better.low > _BETTER and mean > _LEAST:
@@ -363,13 +409,17 @@ def _misreading(
     )
 
 
-def _ranks_otherwise(design: Design, learned: Any, starts: Starts, walks: _Walks) -> FloatArray:
-    """Return how a model ranks plans by other pictures [E]; nan where it does not take them."""
+def _rated_otherwise(
+    design: Design, learned: Any, starts: Starts, walks: _Walks, plans: _RandomPlans
+) -> FloatArray | None:
+    """Return what plans cost by a model [P, K]; None where it does not take its pictures."""
+    # Outside of what is caught, as it is ours: drawn already, it costs nothing.
+    design.task.pictures(walks.states[0, :1])  # type: ignore[attr-defined]  # it sees
     try:
         model = bound_to_starts(learned, design, starts)
-        return _ranks(design, model, walks, _seen(model, walks))
+        return _rated(design, model, plans, _seen(model, walks))
     except IncompleteError:
         raise
     # A model may raise anything for pictures that it was never given.
     except Exception:
-        return np.full(len(walks.episodes), np.nan)
+        return None
