@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from pytest_cpg.contracts import FloatArray
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import Restored
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_cache import ArmCache, UnkeyedError, arm_key, digest_of
 from pytest_cpg.episodes.arm_run import ArmRun
@@ -24,7 +26,7 @@ from pytest_cpg.world_models import BoundModel, OracleDynamics, learned_of
 from pytest_cpg.world_models.binding.tiling import is_thread_safe
 
 ARMS = ("oracle", "learned", "chance", "rescored")
-_WITHOUT = "without workers, which would save nothing"
+_NOT_SPREAD = "not spread over workers"
 
 
 class Execution(NamedTuple):
@@ -108,7 +110,7 @@ class ArmRuns:
         def tell(stage: Stage) -> None:
             if self._progress:
                 is_counted = self._design.metric == "success"
-                note = stage.note or _WITHOUT * is_here
+                note = stage.note or _NOT_SPREAD * is_here
                 solved = stage.solved if is_counted else None
                 self._progress(name, stage._replace(solved=solved, note=note))
 
@@ -135,13 +137,16 @@ class ArmRuns:
     def _is_here(self, name: str) -> bool:
         """Say whether workers of this machine are left out, as they would save nothing.
 
-        An arm's own threads have all processors busy, or it is over before a worker has started.
+        An arm's own threads have all processors busy, or it is over before a worker has started. A
+        learned one has real steps, too, and those of a restored environment may be slow.
         """
-        model = self._models[_role(name)]
+        task, model = self._design.task, self._models[_role(name)]
         if not isinstance(self._execution.executor, WorkerPool):
             return False
         if isinstance(model, OracleDynamics):
-            return getattr(self._design.task, "threads", 1) > 1
+            return getattr(task, "threads", 1) > 1
+        if has(task, Restored):
+            return False
         learned = learned_of(model)
         is_small = bool(getattr(learned, "is_small", False))
         return is_small or (own_share() > 1 and is_thread_safe(learned))

@@ -150,6 +150,11 @@ class GoalTask:
         return self.inner.measured if has(self.inner, MeasuredColumns) else None
 
     @property
+    def threads(self) -> int:
+        """How many threads simulate plans."""
+        return int(getattr(self.inner, "threads", 1))
+
+    @property
     def cache_key(self) -> str | None:
         """What tells the task's arms from another's; None for a planner that draws goals."""
         if self.goals.by != RANDOM or not has(self.inner, CacheKey):

@@ -103,7 +103,7 @@ class MLP:
 
     @property
     def is_small(self) -> bool:
-        """Whether a worker process takes longer to start than a usual arm of this model to run."""
+        """Whether a worker process takes longer to start than a usual arm to imagine."""
         return sum(weights.numel() for weights in self._weights) < _SMALL
 
     def rollout(self, observations: FloatArray, actions: FloatArray) -> FloatArray:

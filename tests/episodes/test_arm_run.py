@@ -14,6 +14,9 @@ from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
+from pytest_cpg.tasks import TASKS, named_task
+from pytest_cpg.tasks.goal_task import GoalTask
+from pytest_cpg.tasks.goals import Goals
 from pytest_cpg.world_models import OracleDynamics, bind, collect_transitions, inference
 
 LEVEL = 0.95
@@ -501,8 +504,16 @@ def test_whole_episodes_of_acrobot_do_not_feel_each_other(model):
     )
 
 
-@pytest.mark.parametrize(("hidden", "is_here"), [(8, True), (256, False)])
-def test_workers_are_left_out_of_arms_that_they_would_not_make_faster(hidden, is_here, monkeypatch):
+@pytest.mark.parametrize(
+    ("title", "goals", "hidden", "spread"),
+    [
+        ("cartpole-swingup", None, 8, set()),
+        ("cartpole-swingup", None, 256, {"learned"}),
+        ("cartpole-swingup", Goals(offset=2, within=0.01), 8, set()),
+        ("gym:Pendulum-v1", Goals(offset=2, within=0.01), 8, {"oracle", "learned", "chance"}),
+    ],
+)
+def test_workers_are_left_out_of_arms_that_they_would_not_make_faster(title, goals, hidden, spread):
     pytest.importorskip("dm_control")
     pytest.importorskip("torch")
     from pytest_cpg.episodes import probe
@@ -513,7 +524,13 @@ def test_workers_are_left_out_of_arms_that_they_would_not_make_faster(hidden, is
     from pytest_cpg.machine.pool import WorkerPool
     from pytest_cpg.world_models import train_mlp
 
-    task = short_task("cartpole-swingup", 2)
+    if title == "gym:Pendulum-v1":
+        pytest.importorskip("gymnasium")
+        task = named_task(title, TASKS)(budget=2)
+    else:
+        task = short_task("cartpole-swingup", 2)
+    if goals is not None:
+        task = GoalTask(inner=task, goals=goals)
     learned = train_mlp(
         collect_transitions(task, count=20, seed=0), hidden=hidden, layers=2, epochs=1, seed=0
     )
@@ -532,7 +549,8 @@ def test_workers_are_left_out_of_arms_that_they_would_not_make_faster(hidden, is
             execution=Execution(executor=WorkerPool(2)),
         )
         kinds = {name: type(runs[name]) for name in runs.names}
-        runs["oracle"].advance(2)
-    spread = ArmRun if is_here else SpreadRun
-    assert kinds == {"oracle": ArmRun, "learned": spread, "chance": ArmRun}
-    assert set(stages) == {("oracle", "without workers, which would save nothing")}
+        if "oracle" not in spread:
+            runs["oracle"].advance(2)
+            assert set(stages) == {("oracle", "not spread over workers")}
+    arms = ("oracle", "learned", "chance")
+    assert kinds == {name: SpreadRun if name in spread else ArmRun for name in arms}
