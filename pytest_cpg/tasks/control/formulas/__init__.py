@@ -71,7 +71,7 @@ class Preset:
     # How many of random starts, of seed 0, the oracle arm solved, and of how many.
     solved: int
     starts: int = 100
-    # How many of them random actions solved, and seconds of processor time that the oracle took.
+    # How many of 30 random actions solved, and seconds of processor time that the oracle took.
     chance: int | None = None
     seconds: int | None = None
 
