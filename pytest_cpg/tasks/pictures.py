@@ -32,7 +32,13 @@ def rendered(task: Any, states: FloatArray) -> Frames:
         raise ComponentError(
             f"{name} has no pictures: give it render(states [B, S]) -> frames [B, H, W, 3], uint8"
         )
-    frames = np.asarray(task.render(states))
+    try:
+        frames = np.asarray(task.render(states))
+    except ValueError as error:
+        raise ComponentError(
+            f"{name}: render must map states {states.shape} to frames [{len(states)}, H, W, 3] of "
+            f"one size: {error}"
+        ) from error
     shape = frames.shape
     if (len(shape), shape[:1], shape[3:]) != (4, (len(states),), (3,)) or not frames.size:
         raise ComponentError(

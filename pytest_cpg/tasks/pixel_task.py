@@ -32,6 +32,8 @@ from pytest_cpg.tasks.renderer import Frames
 
 # Bytes of frames that are kept: those of the last steps are seen again in the next stacks.
 _ROOM = 1 << 26
+# Frames that are drawn twice, once for a task in a process.
+_TWICE = 4
 # What an inner task may have that takes states, and what gives some.
 _OF_STATES = ("score_states", "terminated", "strata", "goal")
 _TO_STATES = ("redrawn",)
@@ -51,11 +53,11 @@ class Album:
     Attributes
     ----------
     drawn : int
-        How many were.
+        How many were, but for the few that are drawn twice to be compared.
     """
 
-    def __init__(self, drawing: Drawing, size: int) -> None:
-        self.drawing, self.drawn = drawing, 0
+    def __init__(self, name: str, drawing: Drawing, size: int) -> None:
+        self.name, self.drawing, self.drawn = name, drawing, 0
         self._shape = (size, size, 3)
         self._most = max(256, _ROOM // prod(self._shape))
         self._frames: OrderedDict[bytes, Frames] = OrderedDict()
@@ -69,8 +71,7 @@ class Album:
             keys = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in states]
             rows = {key: row for row, key in enumerate(keys) if key not in self._frames}
             if rows:
-                drawn = self.drawing.draw(np.ascontiguousarray(states[list(rows.values())]))
-                self.drawn += len(rows)
+                drawn = self._drawn(states[list(rows.values())])
                 self._frames.update(zip(rows, drawn, strict=True))
             for key in keys:
                 self._frames.move_to_end(key)
@@ -78,6 +79,19 @@ class Album:
             while len(self._frames) > self._most:
                 self._frames.popitem(last=False)
             return frames
+
+    def _drawn(self, states: FloatArray) -> Frames:
+        """Draw states [B, S]; the first few twice, as a frame must be a function of its state."""
+        frames = self.drawing.draw(np.ascontiguousarray(states))
+        is_first, self.drawn = not self.drawn, self.drawn + len(states)
+        if is_first:
+            again = self.drawing.draw(np.ascontiguousarray(states[:_TWICE][::-1]))[::-1]
+            if not np.array_equal(again, frames[: len(again)]):
+                raise ComponentError(
+                    f"{self.name} draws a state otherwise when it is asked again, in another "
+                    f"order. Draw from the state alone, and from no generator."
+                )
+        return frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,7 +115,9 @@ class PixelTask:
         options = [*filter(None, [inside.removesuffix(")")]), self.pixels.written]
         object.__setattr__(self, "name", f"{plain} ({', '.join(options)})")
         object.__setattr__(
-            self, "album", Album(_drawing(self._drawn, self.pixels), self.pixels.size)
+            self,
+            "album",
+            Album(f"task {plain!r}", _drawing(self._drawn, self.pixels), self.pixels.size),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -87,7 +87,7 @@ class Pixels:
             return cls()
         names = [field.name for field in fields(cls)]
         if isinstance(value, Mapping):
-            for name in value:
+            for name in map(str, value):
                 if name not in names:
                     raise ValueError(f"no setting {name!r} of pixels. {did_you_mean(name, names)}")
             return cls(**value)

@@ -10,6 +10,7 @@ from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.gates.planning_gap.diagnosis.pictures import _walks
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.grids import GridTask
 from pytest_cpg.tasks.pixel_task import seen_as_pixels
 
 pytest.importorskip("PIL")
@@ -100,6 +101,27 @@ def test_what_a_model_does_not_do_is_named(model, cause, said):
     assert said in found.summary.replace("The encoder tells", "the encoder tells")
     assert found.recommendation
     assert found.misreading is None
+
+
+class Dark(GridTask):
+    def render(self, states):
+        return np.zeros((len(states), 8, 8, 3), dtype=np.uint8)
+
+
+def test_pictures_that_are_all_the_same_are_no_fault_of_the_model():
+    maze = TASKS["maze"]()
+    task = seen_as_pixels(Dark(name="dark", layout=maze.layout, budget=100), size=SIZE, stack=1)
+    gate = pytest_cpg.evaluate(
+        task,
+        Seeing(task),
+        planner=RandomShooting(candidates=60, horizon=15),
+        episodes=20,
+        cache=None,
+        diagnose="always",
+        max_verdict="BAD",
+    )
+    assert gate.diagnosis.cause == "DOES NOT SEE"
+    assert gate.diagnosis.summary.startswith("All pictures of these steps are the same")
 
 
 @pytest.mark.parametrize(

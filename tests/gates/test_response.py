@@ -50,6 +50,21 @@ def test_the_right_model_answers_as_the_truth_does(graph):
     assert not (result.truth[~descendants] > 0.01).any()
 
 
+@pytest.mark.parametrize("faint", [0.03, 0.05, 0.07, 0.09, 0.12])
+def test_a_faint_answer_of_everything_to_everything_is_none(faint):
+    task = Chemistry(graph="collider", objects=4)
+
+    def model(observations, actions):
+        colours = np.tile(np.eye(5)[actions[:, 1].astype(int)], 4)
+        after = observations.copy()
+        after[:, :20] += faint * colours
+        return after
+
+    result = answered(model, task)
+    assert result.label == "ABOVE LIMIT"
+    assert result.facts["in truth"].startswith("6 of 16 pairs answer, and 1 too")
+
+
 def test_a_model_that_draws_is_compared_by_what_it_draws():
     task = Chemistry(graph="collider", objects=3)
     assert answered(drawn(task), task).found.estimate == 0
@@ -211,8 +226,8 @@ def test_what_cannot_happen_after_an_action_is_no_answer(gain):
 
 def test_graphs_with_the_same_descendants_differ_in_direct_answers_alone():
     chain, full = (Chemistry(graph=graph, objects=4, tables=2) for graph in ("chain", "full"))
+    assert answered(Tables(full), chain).found.estimate == 0
     for task, other in ((chain, full), (full, chain)):
-        assert answered(Tables(other), task).found.estimate == 0
         result = answered(Tables(other), task, answers="direct")
         assert result.label == "ABOVE LIMIT"
     assert "object 2 does not answer to object 0: 0.00" in "".join(result.card.texts("why"))
@@ -220,10 +235,12 @@ def test_graphs_with_the_same_descendants_differ_in_direct_answers_alone():
 
 def test_direct_answers_need_chances_of_model_and_task():
     task = Chemistry(objects=3)
-    unsure = Tables(task)
+    unsure, loss = Tables(task), Tables(task)
+    loss.log_probability = lambda *rows: -np.maximum(task.log_probability(*rows), -50.0)
     unsure.log_probability = lambda o, a, after: np.where(after[:, 0] > 0, np.nan, 0.0)
     cases = [
         (ExactChemistry(task), task, {}, WorldModelError, "gives no probabilities"),
+        (loss, task, {}, WorldModelError, r"adds up to .* over outcomes of one action, as prob"),
         (unsure, task, {}, WorldModelError, "NaN or plus infinity for [0-9]+ of"),
         (Tables(task), task, {"horizon": 2}, ComponentError, "after 2 steps"),
         (TRUE, Blocks(), {}, ComponentError, "'blocks:3' lacks parts, actions on each of them, or"),

@@ -376,6 +376,24 @@ def test_a_task_without_pictures_or_with_others_says_what_to_write():
         PixelTask(inner=Plain(), pixels=Pixels())
     with pytest.raises(ComponentError, match="render must return uint8, 0 to 255, got float64"):
         PixelTask(inner=Floats(), pixels=Pixels()).pictures(np.zeros((1, 3)))
+
+    class Moody(Plain):
+        drawn = 0
+
+        def render(self, states):
+            self.drawn += 1
+            return np.full((len(states), 4, 4, 3), self.drawn, dtype=np.uint8)
+
+    class Ragged(Plain):
+        def render(self, states):
+            return [np.zeros((4, 4 + row, 3), dtype=np.uint8) for row in range(len(states))]
+
+    with pytest.raises(ComponentError, match="'plain' draws a state otherwise when it is asked"):
+        PixelTask(inner=Moody(), pixels=Pixels()).pictures(np.zeros((1, 3)))
+    with pytest.raises(ComponentError, match=r"frames \[2, H, W, 3\] of one size"):
+        PixelTask(inner=Ragged(), pixels=Pixels(stack=2)).pictures(np.arange(6.0).reshape(1, 6))
+    with pytest.raises(ValueError, match="no setting '1' of pixels"):
+        Pixels.of({1: 2})
     with pytest.raises(ComponentError, match=r"which knows no camera=1\. Leave it out"):
         seen_as_pixels("maze", camera=1)
 

@@ -24,6 +24,8 @@ from pytest_cpg.world_models.binding.tiling import method_of
 # States in which is asked, outcomes of each in which all else is held, and outcomes that are told
 # apart of one of these.
 _STATES, _HELD, _MOST = 20, 2, 2**14
+# By which probabilities in floats of 32 bits may add up to more than 1.
+_ROUNDING = 1e-3
 _PROMISE = (
     "log_probability(observations [B, O], actions [B, A], next_observations [B, O]) -> log "
     "probabilities [B]"
@@ -148,6 +150,13 @@ def _spread(
             f"Return logs of probabilities, minus infinity for what cannot happen."
         )
     most = logs.max(axis=(3, 4), keepdims=True)
+    with np.errstate(over="ignore"):
+        total = np.exp(logs).sum(axis=(3, 4)).max()
+    if total > 1 + _ROUNDING:
+        raise WorldModelError(
+            f"what log_probability returns adds up to {total:.3g} over outcomes of one action, as "
+            f"probabilities do not. Return their logs, of each outcome, and not a loss."
+        )
     is_possible = np.isfinite(most)
     chances = np.exp(logs - np.where(is_possible, most, 0.0)).sum(axis=4)
     means = (

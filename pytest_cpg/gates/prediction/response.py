@@ -51,6 +51,7 @@ class Response(AtMost):
         level = spec.shared(spec.values["confidence"])
         found = responses.compared(true / unit, own / unit, level, spec.values["seed"])
         more = {"causes": tuple(causes), "effects": tuple(parts), **found.strengths}
+        more["facts"] = {"in truth": responses.counted(found.strengths["truth"])}
         return Reading(found.number, f"{len(true)} states", ignorant=found.ignorant, more=more)
 
     def shown(self, result: Any, model: str) -> dict[str, Any]:

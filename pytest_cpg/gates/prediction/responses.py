@@ -199,9 +199,20 @@ def compared(true: FloatArray, learned_answers: FloatArray, level: float, seed: 
     )
 
 
+def counted(truth: FloatArray) -> str:
+    """Return how many pairs answer in truth, and how many too weakly to count."""
+    weak = int(((truth >= _NONE) & (truth < SOME)).sum())
+    text = f"{int((truth >= SOME).sum())} of {truth.size} pairs answer"
+    return text + f", and {weak} too weakly to count" * bool(weak)
+
+
 def is_mismatch(truth: FloatArray, learned: FloatArray) -> BoolArray:
-    """Return where one of both answers, and the other does not."""
-    is_lost = (truth >= SOME) & (learned < _NONE)
+    """Return where one of both answers, and the other does not.
+
+    An answer has half the strength of the true one. What answers faintly to everything would
+    otherwise be right everywhere.
+    """
+    is_lost = (truth >= SOME) & (learned < truth / 2)
     return np.asarray(is_lost | ((truth < _NONE) & (learned >= SOME)))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations, permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -212,3 +213,50 @@ def vector(values: FloatArray) -> str:
 def indices(order: npt.NDArray[np.integer]) -> str:
     """Return an order of columns as one types it."""
     return f"[{', '.join(str(int(place)) for place in order)}]"
+
+
+# Orders of a stack of frames are tried up to so many.
+_MOST_FRAMES = 4
+
+
+class PictureReading(NamedTuple):
+    """Another way to give a model its pictures: as it is typed, and what it means."""
+
+    name: str
+    code: str
+    meaning: str
+    read: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+
+
+def picture_readings(frames: int) -> Iterator[PictureReading]:
+    """Yield all ways that are tried with a stack of so many frames."""
+    orders = permutations(range(frames)) if frames <= _MOST_FRAMES else [range(frames)[::-1]]
+    for order in orders:
+        if list(order) != [*range(frames)]:
+            code = f"pictures[:, {list(order)}]"
+            if list(order) == [*range(frames)][::-1]:
+                code = "pictures[:, ::-1], or pictures.flip(1) of tensors"
+            meaning = "the model was trained with the frames of a stack in another order"
+            yield PictureReading("STACK ORDER", code, meaning, partial(_in_order, order))
+    yield PictureReading(
+        "CHANNELS FIRST",
+        "pictures.transpose(0, 1, 4, 2, 3), or pictures.permute(0, 1, 4, 2, 3) of tensors",
+        "the model takes colours before rows and columns, and is given them last",
+        lambda p: np.ascontiguousarray(p.transpose(0, 1, 4, 2, 3)).reshape(p.shape),
+    )
+    yield PictureReading(
+        "PIXELS OF 0 TO 1",
+        "pictures / 255",
+        "the model was trained on pixels from 0 to 1, and is given 0 to 255",
+        lambda p: p / 255,
+    )
+    yield PictureReading(
+        "COLOUR ORDER",
+        "pictures[..., ::-1], or pictures.flip(-1) of tensors",
+        "the model was trained with blue first, and is given red first",
+        lambda p: p[..., ::-1],
+    )
+
+
+def _in_order(order: Sequence[int], pictures: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return pictures[:, list(order)]

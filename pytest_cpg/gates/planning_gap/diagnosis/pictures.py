@@ -6,11 +6,9 @@ probe, fitted on half of these episodes, reads from latents in the other half.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +16,14 @@ import numpy.typing as npt
 from pytest_cpg.contracts import CpgError, FloatArray, IncompleteError, IntArray, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Purpose, Stream
-from pytest_cpg.contracts.task import observed
+from pytest_cpg.contracts.task import observed, seen
 from pytest_cpg.contracts.world_model import OpaqueLatents
 from pytest_cpg.episodes.decisions import evenly
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import bound_to_starts
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Misreading
 from pytest_cpg.gates.planning_gap.diagnosis import losses
+from pytest_cpg.gates.planning_gap.diagnosis.conventions import PictureReading, picture_readings
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.planners.search import objective_of, rate
 from pytest_cpg.stats import Interval
@@ -43,53 +42,6 @@ _MOST_UNSEEN, _MOST_OFF = 0.5, 0.7
 _BETTER, _LEAST = 0.2, 0.3
 # Of a probe: penalties that are tried, in units of a latent's variance.
 _PENALTIES = 10.0 ** np.arange(-3, 4)
-# Orders of a stack that are tried.
-_MOST_FRAMES = 4
-
-Pictures = npt.NDArray[Any]
-
-
-class Reading(NamedTuple):
-    """Another way to give a model its pictures: as it is typed, and what it means."""
-
-    name: str
-    code: str
-    meaning: str
-    read: Callable[[Pictures], Pictures]
-
-
-def readings(frames: int) -> Iterator[Reading]:
-    """Yield all ways that are tried with a stack of so many frames."""
-    orders = permutations(range(frames)) if frames <= _MOST_FRAMES else [range(frames)[::-1]]
-    for order in orders:
-        if list(order) != [*range(frames)]:
-            code = f"pictures[:, {list(order)}]"
-            if list(order) == [*range(frames)][::-1]:
-                code = "pictures[:, ::-1], or pictures.flip(1) of tensors"
-            meaning = "the model was trained with the frames of a stack in another order"
-            yield Reading("STACK ORDER", code, meaning, partial(_in_order, order))
-    yield Reading(
-        "CHANNELS FIRST",
-        "pictures.transpose(0, 1, 4, 2, 3), or pictures.permute(0, 1, 4, 2, 3) of tensors",
-        "the model takes colours before rows and columns, and is given them last",
-        lambda p: np.ascontiguousarray(p.transpose(0, 1, 4, 2, 3)).reshape(p.shape),
-    )
-    yield Reading(
-        "PIXELS OF 0 TO 1",
-        "pictures / 255",
-        "the model was trained on pixels from 0 to 1, and is given 0 to 255",
-        lambda p: p / 255,
-    )
-    yield Reading(
-        "COLOUR ORDER",
-        "pictures[..., ::-1], or pictures.flip(-1) of tensors",
-        "the model was trained with blue first, and is given red first",
-        lambda p: p[..., ::-1],
-    )
-
-
-def _in_order(order: Sequence[int], pictures: Pictures) -> Pictures:
-    return pictures[:, list(order)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +49,14 @@ class _ReadOtherwise:
     """A task whose pictures are read in another way."""
 
     task: Any
-    reading: Reading
+    reading: PictureReading
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.task, name)
 
-    def pictures(self, states: FloatArray) -> Pictures:
+    def pictures(self, states: FloatArray) -> npt.NDArray[Any]:
         return self.reading.read(self.task.pictures(states))
 
 
@@ -146,6 +98,7 @@ def diagnosed(design: Design, learned: Any, starts: Starts, result: GateResult) 
                 unseen=losses.over_episodes(_unseen(design.task, walks, latents)),
                 off=losses.over_episodes(_off(design.task, model, walks, latents)),
                 is_constant=not (latents.std(axis=(0, 1)) > 0).any(),
+                is_blank=_is_blank(design.task, walks),
                 is_probed=True,
             )
         misreading = None
@@ -169,6 +122,7 @@ class _Measures:
     unseen: Interval | None = None
     off: Interval | None = None
     is_constant: bool = False
+    is_blank: bool = False
     #: Whether latents are anything that a probe could read from.
     is_probed: bool = False
 
@@ -188,6 +142,12 @@ def _told(measures: _Measures) -> Diagnosis:
     """Return the cause that the measures show, in words."""
     unseen, off = measures.unseen, measures.off
     cause, words = Cause.NONE, {}
+    if measures.is_blank:
+        return Diagnosis(
+            cause=Cause.NOT_SEEN,
+            summary="All pictures of these steps are the same: there is nothing to see.",
+            recommendation="Look at a film with --cpg-replay, and at what the task renders.",
+        )
     if measures.is_constant:
         cause, words = Cause.NOT_SEEN, {"unseen": "it encodes all pictures alike: constant latents"}
     elif measures.ranking is not None and measures.ranking.low > losses.MOST_CONFUSED:
@@ -308,6 +268,13 @@ def _ranks(rated: FloatArray, plans: _RandomPlans) -> FloatArray:
     return losses.mean(taus, axis=1)
 
 
+def _is_blank(task: Task, walks: _Walks) -> bool:
+    """Say whether what is seen at both ends of all walks is one and the same picture."""
+    ends = walks.states[:, [0, -1]].reshape(-1, walks.states.shape[-1])
+    pictures = seen(task, ends)
+    return bool((pictures == pictures[:1]).all())
+
+
 def _unseen(task: Task, walks: _Walks, latents: FloatArray) -> FloatArray:
     """Return the share of what is observed that a probe does not read [E], over moving columns."""
     seen = observed(task, walks.states)
@@ -388,8 +355,8 @@ def _misreading(
     ranks: FloatArray,
 ) -> Misreading | None:
     """Return the reading of pictures with which a model ranks plans much better, if one does."""
-    found: list[tuple[float, Reading]] = []
-    for reading in readings(design.task.picture_shape[0]):  # type: ignore[attr-defined]  # it sees
+    found: list[tuple[float, PictureReading]] = []
+    for reading in picture_readings(design.task.picture_shape[0]):  # type: ignore[attr-defined]  # it sees
         other: Any = _ReadOtherwise(design.task, reading)
         rated = _rated_otherwise(replace(design, task=other), learned, starts, walks, plans)
         again = np.full(ranks.shape, np.nan) if rated is None else _ranks(rated, plans)
