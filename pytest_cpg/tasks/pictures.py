@@ -32,8 +32,9 @@ def rendered(task: Any, states: FloatArray) -> Frames:
         raise ComponentError(
             f"{name} has no pictures: give it render(states [B, S]) -> frames [B, H, W, 3], uint8"
         )
+    drawn = task.render(states)
     try:
-        frames = np.asarray(task.render(states))
+        frames = np.asarray(drawn)
     except ValueError as error:
         raise ComponentError(
             f"{name}: render must map states {states.shape} to frames [{len(states)}, H, W, 3] of "
