@@ -32,9 +32,9 @@ from pytest_cpg.world_models.binding.bound import BoundModel
 
 _STATES, _DRAWS, _VALUES, _RESAMPLES = 100, 12, 8, 1000
 # Of the strongest response of a part in truth: what counts as one, and what as none.
-SOME, _NONE = 0.1, 0.05
-# Single numbers that can be told apart as parts.
-_MOST_PARTS = 200
+_SOME, _NONE = 0.1, 0.05
+# Answers that are named, and single numbers that can be told apart as parts.
+_MOST_NAMED, _MOST_PARTS = 4, 200
 # Of a number's square: what varies by less is rounded.
 _ROUNDING = 1e-20
 # Standard deviations that no model is off by on average, where there is one.
@@ -184,6 +184,17 @@ def units_of(
     return np.where(strongest > 0, strongest, np.where(usual > 0, usual, 1.0))
 
 
+def descending(answers: FloatArray, name: str) -> BoolArray:
+    """Return which parts [G, P] answer in truth; raise WorldModelError where none does."""
+    descends = answers.mean(axis=0) >= _SOME**2
+    if not descends.any():
+        raise WorldModelError(
+            f"{name}: nothing answers to any action in {len(answers)} states. Ask for a longer "
+            f"horizon, or of another task."
+        )
+    return np.asarray(descends)
+
+
 def compared(true: FloatArray, learned_answers: FloatArray, level: float, seed: int) -> Compared:
     """Compare answers [N, G, P] in truth and in a model, with states drawn again."""
     truth, learned = (_strength(part.mean(axis=0)) for part in (true, learned_answers))
@@ -201,8 +212,8 @@ def compared(true: FloatArray, learned_answers: FloatArray, level: float, seed: 
 
 def counted(truth: FloatArray) -> str:
     """Return how many pairs answer in truth, and how many too weakly to count."""
-    weak = int(((truth >= _NONE) & (truth < SOME)).sum())
-    text = f"{int((truth >= SOME).sum())} of {truth.size} pairs answer"
+    weak = int(((truth >= _NONE) & (truth < _SOME)).sum())
+    text = f"{int((truth >= _SOME).sum())} of {truth.size} pairs answer"
     return text + f", and {weak} too weakly to count" * bool(weak)
 
 
@@ -212,12 +223,12 @@ def is_mismatch(truth: FloatArray, learned: FloatArray) -> BoolArray:
     An answer has half the strength of the true one. What answers faintly to everything would
     otherwise be right everywhere.
     """
-    is_lost = (truth >= SOME) & (learned < truth / 2)
-    return np.asarray(is_lost | ((truth < _NONE) & (learned >= SOME)))
+    is_lost = (truth >= _SOME) & (learned < truth / 2)
+    return np.asarray(is_lost | ((truth < _NONE) & (learned >= _SOME)))
 
 
-def mismatches_and_figure(result: Responses) -> tuple[list[str], Figure]:
-    """Return a clause for each pair that differs, and all pairs as cells."""
+def mismatches_and_figure(result: Responses) -> tuple[str, Figure]:
+    """Return the first pairs that differ in words, and all pairs as cells."""
     wrong = is_mismatch(result.truth, result.learned)
     texts, notes = [], []
     for number, (cause, effect) in enumerate(np.ndindex(*result.truth.shape)):
@@ -243,7 +254,10 @@ def mismatches_and_figure(result: Responses) -> tuple[list[str], Figure]:
         cells=tuple(notes),
         across=len(result.effects),
     )
-    return texts, figure
+    more = len(texts) - _MOST_NAMED
+    if more > 0:
+        texts = [*texts[:_MOST_NAMED], f"and {more} more"]
+    return "; ".join(texts) + "." * bool(texts), figure
 
 
 def _share(is_other: BoolArray) -> Percentile:
