@@ -25,7 +25,7 @@ from pytest_cpg.contracts import FloatArray, IntArray, Planner, Plans, Task, Tas
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import score_states
-from pytest_cpg.tasks.recordings import MARKS, Recording
+from pytest_cpg.tasks.recordings import MARKS, WRITE, Recording
 
 # Actions that lead to goals, where no planner does.
 RANDOM = "random"
@@ -223,7 +223,9 @@ def _held(path: str) -> dict[str, npt.NDArray[Any]]:
         MemoryError,
     ) as error:
         why = getattr(error, "strerror", None) or error
-        raise ValueError(f"cannot read {path!r}: {why}. Write it by {_WRITE}") from None
+        raise ValueError(
+            f"cannot read {path!r}: {why}. Write it by {_WRITE}, or recorded episodes by {WRITE}"
+        ) from None
 
 
 def _has_rows(file: Any, name: str) -> bool:

@@ -26,7 +26,7 @@ _ENDS = ("terminals", "timeouts", "terminations", "truncations")
 # velocity, two were; of those of OGBench and MuJoCo, rounded to float32, none.
 CHECKED, _OFF, _MOST_OFF = 16, 0.1, 4
 _NEEDED = (*MARKS, "qvel", "actions")
-_WRITE = 'np.savez("data.npz", observations=..., states=..., actions=...)'
+WRITE = 'np.savez("data.npz", observations=..., states=..., actions=...)'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -222,7 +222,7 @@ def _flat(
             return None
         raise ValueError(
             f"{name!r} has {key} of shape {[*shape]}, and others of {[*lead]} steps. Write all of "
-            f"[N, T, ...], N episodes of T steps, or [M, ...] with terminals [M]: {_WRITE}"
+            f"[N, T, ...], N episodes of T steps, or [M, ...] with terminals [M]: {WRITE}"
         )
     flat = array.reshape(int(np.prod(lead)), -1)
     if is_needed and key != "actions" and not np.isfinite(flat).all():
