@@ -239,6 +239,14 @@ class ListedGoals(Protocol):
         ...
 
 
+class Relabelled(Protocol):
+    """A task with `EpisodeGoals`, whose goals can be where an episode came to."""
+
+    def relabelled(self, states: FloatArray, ends: FloatArray) -> FloatArray:
+        """Return states [N, ..., S] with the goals that states [N, S] reach."""
+        ...
+
+
 class ChangeablePhysics(Protocol):
     """A task whose real physics can be other than its own."""
 

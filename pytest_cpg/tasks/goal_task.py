@@ -299,6 +299,15 @@ class GoalTask:
         """Return the goals [..., G] of states [..., S]."""
         return np.array(states[..., -self.goal_size :])
 
+    def relabelled(self, states: FloatArray, ends: FloatArray) -> FloatArray:
+        """Return states [N, ..., S] whose goals are what is observed in states [N, S]."""
+        reached = self.inner.observe(self.inner_of(ends))
+        if self.goal_size < self.inner.observation_size:
+            reached = reached[:, list(self.goals.columns or ())]
+        goals = reached.reshape(len(ends), *[1] * (states.ndim - 2), self.goal_size)
+        inner = self.inner_of(states)
+        return self._joined(inner, np.broadcast_to(goals, (*inner.shape[:-1], self.goal_size)))
+
     def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
         return self._joined(self.inner.step(self.inner_of(states), actions), self.goal(states))

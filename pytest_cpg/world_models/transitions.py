@@ -1,16 +1,35 @@
-"""Transitions: what a world model is trained on, collected by random actions."""
+"""Transitions: what a world model is trained on, collected by any policy, kept in files."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import struct
+import zipfile
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from pytest_cpg.contracts import BoolArray, FloatArray, Task, TaskError
+from pytest_cpg.contracts import BoolArray, ComponentError, CpgError, FloatArray, Task, TaskError
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Stream
-from pytest_cpg.contracts.task import Endings, has_ended, observed
+from pytest_cpg.contracts.task import (
+    Endings,
+    Pictures,
+    Relabelled,
+    SeenAsPictures,
+    has_ended,
+    observed,
+)
+from pytest_cpg.world_models.behaviour import Acting, followed, shares_of, turns
+
+# Episodes that are collected at once: more take more memory, and planners little less time.
+_AT_ONCE = 64
+# Of a file's header within an .npz: where the lengths of its name and of its extra field stand.
+_LOCAL_HEADER, _LENGTHS = 30, slice(26, 30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,12 +46,23 @@ class Transitions:
     rewards: FloatArray | None = None
     #: [T]: whether the step ended its episode before its time.
     terminations: BoolArray | None = None
+    #: [T, ...] in 8 bits: what is seen before and after each step, where it was drawn.
+    frames: npt.NDArray[np.uint8] | None = None
+    next_frames: npt.NDArray[np.uint8] | None = None
 
     def __post_init__(self) -> None:
         for name in ("observations", "actions", "next_observations"):
-            self._keep(name, np.array(getattr(self, name), dtype=np.float64), "[T, size]")
+            self._keep(name, _floats(getattr(self, name)), "[T, size]")
         if self.rewards is not None:
-            self._keep("rewards", np.array(self.rewards, dtype=np.float64), "[T]")
+            self._keep("rewards", _floats(self.rewards), "[T]")
+        for name in ("frames", "next_frames"):
+            frames = getattr(self, name)
+            is_right = frames is None or (len(frames) == len(self) and frames.dtype == np.uint8)
+            if not is_right:
+                raise ValueError(
+                    f"{name} must be T = {len(self)} pictures in uint8, got {len(frames)} in "
+                    f"{frames.dtype}"
+                )
         if self.terminations is not None:
             terminations = np.array(self.terminations)
             if not np.isin(terminations, (0, 1)).all():
@@ -49,6 +79,49 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.observations)
 
+    def __add__(self, more: Transitions) -> Transitions:
+        """Return these transitions and then others, with what both have."""
+        mine, others = self._arrays, more._arrays
+        return Transitions(
+            **{name: np.concatenate([mine[name], others[name]]) for name in mine if name in others}
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an ``.npz``, not compressed, so that `load` need not read it into memory."""
+        partial = Path(f"{os.fspath(path)}.part")
+        with partial.open("wb") as file:
+            # The stub takes every name for allow_pickle.
+            np.savez(file, **self._arrays)  # type: ignore[arg-type]
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Transitions:
+        """Return what `save` wrote, mapped: rows are read from the disk when they are used.
+
+        Raises CpgError for a file without such arrays; what is compressed is read at once.
+        """
+        names = [part.name for part in fields(cls)]
+        try:
+            with np.load(path, allow_pickle=False) as held, zipfile.ZipFile(path) as archive:
+                return cls(
+                    **{
+                        name: _mapped(Path(path), archive, f"{name}.npy", held)
+                        for name in names
+                        if name in held.files
+                    }
+                )
+        # What is in a file may be wrong in any way.
+        except (OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            raise CpgError(
+                f"{os.fspath(path)!r} holds no transitions: {error}. Write it by "
+                f"Transitions.save({os.fspath(path)!r})"
+            ) from None
+
+    @property
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        names = [part.name for part in fields(self)]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
     def _keep(self, name: str, values: FloatArray | BoolArray, shape: str) -> None:
         """Set a field to its own, frozen array, or raise ValueError for one that does not fit."""
         count = len(self.observations)
@@ -63,6 +136,33 @@ class Transitions:
         object.__setattr__(self, name, values)
 
 
+def _floats(values: Any) -> FloatArray:
+    """Return an array of their own; one of a file stays there."""
+    if isinstance(values, np.memmap) and values.dtype == np.float64:
+        return values
+    return np.array(values, dtype=np.float64)
+
+
+def _mapped(path: Path, archive: zipfile.ZipFile, name: str, held: Any) -> npt.NDArray[Any]:
+    """Return an array of an ``.npz`` as it lies there, or read where it is compressed."""
+    inside = archive.getinfo(name)
+    if inside.compress_type != zipfile.ZIP_STORED:
+        return np.asarray(held[name.removesuffix(".npy")])
+    with path.open("rb") as file:
+        file.seek(inside.header_offset)
+        lengths = struct.unpack("<HH", file.read(_LOCAL_HEADER)[_LENGTHS])
+        file.seek(inside.header_offset + _LOCAL_HEADER + sum(lengths))
+        version = np.lib.format.read_magic(file)
+        read = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
+        shape, is_fortran, dtype = read(file)
+        if dtype.hasobject or not np.prod(shape):
+            raise ValueError(f"{name} is {dtype} of shape {shape}")
+        where: dict[str, Any] = {"offset": file.tell(), "shape": shape}
+        where["order"] = "F" if is_fortran else "C"
+        mapped: npt.NDArray[Any] = np.memmap(path, dtype, "r", **where)
+        return mapped
+
+
 def collect_transitions(
     task: Task,
     *,
@@ -70,14 +170,22 @@ def collect_transitions(
     seed: int,
     episode_steps: int = 200,
     hold: int = 1,
+    policy: Acting | Mapping[Hashable, float] = "random",
+    noise: float = 0.0,
+    starts: FloatArray | None = None,
+    relabel: float = 0.0,
     with_rewards: bool = False,
+    with_frames: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Transitions:
-    """Return transitions of uniform random actions from the task's own starts.
+    """Return transitions of a policy, by default of uniform random actions, from a task's starts.
 
     Episodes are not cut at success: what lies behind the goal is part of the world. They are where
     the task says that they are over, and then the transitions have terminations. The rows of an
-    episode are neighbours, in order, and the first rows are the same for every larger ``count``.
-    Raises TaskError when the simulator diverges.
+    episode are neighbours, in order, and the first rows are the same for every larger ``count``:
+    what happens in an episode depends on the seed and its number alone.
+    Raises TaskError when the simulator diverges, ComponentError for a policy that is none, and
+    CpgError for one whose actions are not possible.
 
     Parameters
     ----------
@@ -88,58 +196,150 @@ def collect_transitions(
     episode_steps : int
         Steps after which a new start is sampled.
     hold : int
-        Steps that each random action is kept for. Pushes that last reach speeds and joint limits
-        that a planner will visit and actions drawn anew at every step seldom do.
+        Steps that each action of ``"random"`` is kept for. Pushes that last reach speeds and joint
+        limits that a planner will visit and actions drawn anew at every step seldom do.
+    policy : name, planner, (planner, model), model, function or mapping
+        What acts: ``"random"``; ``"held-8"``, random actions kept for 8 steps each; a planner with
+        the true dynamics; a planner with a model; a model's own ``policy``; a function from
+        observations [B, O] to actions [B, A], or an object with such an ``act``. A mapping gives
+        each its share of the episodes, as ``{"random": 0.5, CEM(): 0.5}``.
+    noise : float
+        Share of steps, in [0, 1], at which a random action is done in place of the policy's. A
+        policy alone never shows what its other actions do.
+    starts : array [N, S], optional
+        States of the simulator in which episodes begin in turn, such as those where plans broke
+        their promise (``--cpg-states``). By default the task is reset.
+    relabel : float
+        Share of the episodes, in [0, 1], whose goal is taken to be where they ended; for tasks with
+        ``goals=``.
+    with_rewards, with_frames : bool
+        Keep the task's rewards; what models see of each step as pictures, or what is rendered.
+    progress : callable, optional
+        Called with rows done and in all, now and then.
     """
     if min(count, episode_steps, hold) < 1:
         raise ValueError(
             f"count, episode_steps and hold must be at least 1, got {count!r}, {episode_steps!r} "
             f"and {hold!r}"
         )
-    parts: list[tuple[Any, ...]] = []
-    episodes = missing = 0
-    while (missing := count - sum(len(part[0]) for part in parts)) > 0:
-        # As many as are enough where no episode ends early; then as many again.
-        more = max(-(-missing // episode_steps), episodes)
-        numbers = range(episodes, episodes + more)
-        parts.append(_followed(task, numbers, seed=seed, steps=episode_steps, hold=hold))
-        episodes = numbers.stop
-    before, actions, after, rewards, ends = (
-        np.concatenate(arrays)[:count] for arrays in zip(*parts, strict=True)
-    )
-    return Transitions(
-        observations=before,
-        actions=actions,
-        next_observations=after,
-        rewards=rewards if with_rewards else None,
-        terminations=ends if has(task, Endings) else None,
-    )
-
-
-def _followed(
-    task: Task, episodes: range, *, seed: int, steps: int, hold: int
-) -> tuple[FloatArray | BoolArray, ...]:
-    """Return observations, actions, those after them, rewards and ends of some episodes' steps."""
-    streams = [Stream.COLLECTION.sequence(seed, episode).spawn(2) for episode in episodes]
-    starts = task.reset(np.array([start.generate_state(1)[0] for start, _ in streams], np.int64))
-    drawn = task.actions.sample(
-        [np.random.default_rng(noise) for _, noise in streams], (-(-steps // hold),)
-    )
-    actions = np.repeat(drawn, hold, axis=1)[:, :steps]
-    states = task.rollout(starts, actions)
-    after = observed(task, states)
-    broken = np.argwhere(~np.isfinite(after).all(axis=-1))
-    if len(broken):
-        raise TaskError(
-            f"{task.name}: the simulator diverged under random actions in episode "
-            f"{episodes.start + broken[0, 0]} at step {broken[0, 1] + 1}. Reduce the simulator's "
-            f"time step or the actions' range."
+    for name, share in (("noise", noise), ("relabel", relabel)):
+        if not 0 <= share <= 1:
+            raise ValueError(f"{name} is a share from 0 to 1, got {share!r}")
+    if relabel and not has(task, Relabelled):
+        raise ComponentError(
+            f"{task.name} has no goals to relabel: leave relabel= out, or give the task goals="
         )
-    before = np.concatenate([observed(task, starts)[:, None], after[:, :-1]], axis=1)
-    ended = has_ended(task, states)
-    is_over = np.concatenate([has_ended(task, starts)[:, None], ended[:, :-1]], axis=1)
-    if is_over.all():
-        raise TaskError(f"{task.name}: every episode is over at its start. Mend terminated().")
-    rewards = task.reward(states, actions)
-    # None from where an episode is over.
-    return tuple(rows[~is_over] for rows in (before, actions, after, rewards, ended))
+    if with_frames and not (has(task, SeenAsPictures) or has(task, Pictures)):
+        raise ComponentError(f"{task.name} draws no pictures: leave with_frames= out")
+    shares = shares_of(policy)
+    parts: list[dict[str, Any]] = []
+    episodes = done = 0
+    while done < count:
+        # As many as are enough where no episode ends early; then as many again.
+        more = min(_AT_ONCE, max(-(-(count - done) // episode_steps), episodes))
+        numbers = range(episodes, episodes + more)
+        whose = turns([share for _, share in shares], numbers)
+        relabelled = turns([1 - relabel, relabel], numbers).astype(bool)
+        walks = _Walks(task, numbers, seed, starts, steps=episode_steps)
+        for turn, (acting, _) in enumerate(shares):
+            if (rows := np.flatnonzero(whose == turn)).size:
+                walks.follow(rows, acting, hold=hold, noise=noise)
+        part = walks.rows(relabelled, with_frames=with_frames)
+        parts.append(part)
+        episodes, done = numbers.stop, done + len(part["actions"])
+        if progress is not None:
+            progress(min(done, count), count)
+    kept = {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
+    if not with_rewards:
+        del kept["rewards"]
+    if not has(task, Endings):
+        del kept["terminations"]
+    return Transitions(**kept)
+
+
+class _Walks:
+    """Some episodes of a collection: starts, streams, and where they lead."""
+
+    def __init__(
+        self, task: Task, episodes: range, seed: int, starts: FloatArray | None, *, steps: int
+    ) -> None:
+        self._task, self._episodes, self._steps = task, episodes, steps
+        streams = [Stream.COLLECTION.sequence(seed, episode).spawn(3) for episode in episodes]
+        if starts is None:
+            seeds = np.array([start.generate_state(1)[0] for start, *_ in streams], np.int64)
+            self._starts = task.reset(seeds)
+        else:
+            self._starts = _checked_starts(task, starts)[np.array(episodes) % len(starts)]
+        self._rngs, self._noise = (
+            [np.random.default_rng(stream[kind]) for stream in streams] for kind in (1, 2)
+        )
+        self._states = np.empty((len(episodes), steps, self._starts.shape[1]))
+        self._actions = np.empty((len(episodes), steps, task.actions.size))
+
+    def follow(
+        self, rows: npt.NDArray[np.intp], acting: Acting, *, hold: int, noise: float
+    ) -> None:
+        """Let a policy act in some of the episodes."""
+        rngs, others = ([streams[row] for row in rows] for streams in (self._rngs, self._noise))
+        self._states[rows], self._actions[rows] = followed(
+            acting,
+            self._task,
+            self._starts[rows],
+            rngs,
+            steps=self._steps,
+            hold=hold,
+            noise=(noise, others),
+        )
+        broken = np.argwhere(~np.isfinite(observed(self._task, self._states[rows])).all(axis=-1))
+        if len(broken):
+            raise TaskError(
+                f"{self._task.name}: the simulator diverged under {_name_of(acting)} in episode "
+                f"{self._episodes[rows[broken[0, 0]]]} at step {broken[0, 1] + 1}. Reduce the "
+                f"simulator's time step or the actions' range."
+            )
+
+    def rows(self, relabelled: BoolArray, *, with_frames: bool) -> dict[str, npt.NDArray[Any]]:
+        """Return what the steps of the episodes are, by the names of `Transitions`."""
+        task, states, actions = self._task, self._states, self._actions
+        begun = self._starts
+        if relabelled.any():
+            begun, states = begun.copy(), states.copy()
+            ends = states[relabelled, -1]
+            for places in (begun, states):
+                places[relabelled] = task.relabelled(places[relabelled], ends)  # type: ignore[attr-defined]  # checked before
+        before = np.concatenate([begun[:, None], states[:, :-1]], axis=1)
+        is_over, ended = has_ended(task, before), has_ended(task, states)
+        if is_over.all():
+            raise TaskError(f"{task.name}: every episode is over at its start. Mend terminated().")
+        # What is over stays so.
+        is_over = np.logical_or.accumulate(is_over, axis=1)
+        found: dict[str, Any] = {
+            "observations": observed(task, before),
+            "actions": actions,
+            "next_observations": observed(task, states),
+            "rewards": task.reward(states, actions),
+            "terminations": ended,
+        }
+        # None from where an episode is over.
+        found = {name: values[~is_over] for name, values in found.items()}
+        if with_frames:
+            draw = task.pictures if has(task, SeenAsPictures) else task.render  # type: ignore[attr-defined]  # checked before
+            found["frames"], found["next_frames"] = (
+                np.asarray(draw(places[~is_over])) for places in (before, states)
+            )
+        return found
+
+
+def _name_of(acting: Acting) -> str:
+    return "random actions" if isinstance(acting, str) else f"{acting!r:.60}"
+
+
+def _checked_starts(task: Task, starts: FloatArray) -> FloatArray:
+    size = task.reset(np.zeros(1, dtype=np.int64)).shape[1]
+    states = np.array(starts, dtype=np.float64)
+    if states.ndim != 2 or not len(states) or states.shape[1] != size:
+        raise ValueError(
+            f"starts must be states [N, {size}] of {task.name}, got shape {states.shape}: give "
+            f"states of the simulator, which are not observations"
+        )
+    return states

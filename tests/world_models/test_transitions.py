@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from sliders import Slider
 
-from pytest_cpg.contracts import TaskError
+from pytest_cpg.contracts import CpgError, TaskError
+from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.tasks import TASKS
-from pytest_cpg.world_models import Transitions, collect_transitions
+from pytest_cpg.tasks.goal_task import with_goals
+from pytest_cpg.tasks.goals import Goals
+from pytest_cpg.world_models import OracleDynamics, Transitions, collect_transitions
 
 NAMES = ("observations", "actions", "next_observations")
 
@@ -156,3 +159,186 @@ def test_diverged_simulator_names_episode_and_step():
 
     with pytest.raises(TaskError, match=r"diverging.*episode 1 at step 5"):
         collect_transitions(Diverging(), count=30, seed=0, episode_steps=10)
+
+
+MAZE = TASKS["maze"]()
+
+
+def by(policy, *, task=MAZE, count=120, **options):
+    return collect_transitions(
+        task, **{"count": count, "seed": 3, "episode_steps": 20, "policy": policy, **options}
+    )
+
+
+def is_same(first, second):
+    return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in NAMES)
+
+
+def test_a_name_says_for_how_long_random_actions_are_kept():
+    assert is_same(by("random"), collected_in_maze())
+    assert is_same(by("held-4"), by("random", hold=4))
+    assert not is_same(by("held-4"), by("random"))
+
+
+def collected_in_maze(**options):
+    return collect_transitions(MAZE, count=120, seed=3, episode_steps=20, **options)
+
+
+def test_a_planner_goes_where_random_actions_do_not_with_the_truth_and_with_a_model():
+    planner = RandomShooting(candidates=20, horizon=8)
+    distances = {
+        name: MAZE.score(by(policy).observations).mean()
+        for name, policy in {
+            "random": "random",
+            "oracle": planner,
+            "model": (planner, OracleDynamics(MAZE)),
+            "wrong": (planner, lambda observations, actions: observations - actions),
+        }.items()
+    }
+    assert distances["oracle"] == distances["model"] < distances["random"]
+    assert distances["wrong"] > distances["oracle"]
+
+
+def test_a_function_sees_observations_and_its_actions_are_done():
+    seen = []
+
+    def east(observations):
+        seen.append(observations)
+        return np.tile(MAZE.actions.values[1], (len(observations), 1))
+
+    walked = by(east)
+    assert (walked.actions == MAZE.actions.values[1]).all()
+    assert all(part.shape[1] == MAZE.observation_size for part in seen)
+    np.testing.assert_array_equal(
+        MAZE.step(walked.observations, walked.actions), walked.next_observations
+    )
+
+
+def test_a_models_own_policy_acts_where_it_is_named():
+    class Model:
+        def rollout(self, latents, actions):
+            return MAZE.rollout(latents, actions)
+
+        def policy(self, latents):
+            return np.tile(MAZE.actions.values[2], (len(latents), 1))
+
+    assert (by(Model()).actions == MAZE.actions.values[2]).all()
+
+
+def test_a_mapping_gives_each_policy_its_share_of_the_episodes():
+    first, second = (
+        lambda observations, value=value: np.tile(value, (len(observations), 1))
+        for value in MAZE.actions.values[:2]
+    )
+    mixed = by({first: 0.75, second: 0.25}, count=160)
+    episodes = mixed.actions.reshape(8, 20, -1)
+    assert (episodes == episodes[:, :1]).all()
+    assert (episodes[:, 0] == MAZE.actions.values[1]).all(axis=1).mean() == 0.25
+    assert is_same(
+        by({first: 0.75, second: 0.25}, count=40), by({first: 0.75, second: 0.25}, count=40)
+    )
+    for name in NAMES:
+        fewer = getattr(by({first: 0.75, second: 0.25}, count=50), name)
+        np.testing.assert_array_equal(fewer, getattr(mixed, name)[:50])
+
+
+def test_an_episode_of_a_planner_is_the_same_whatever_is_collected_beside_it():
+    planner = CEM(samples=8, elites=2, iterations=2, horizon=6, warm_start=True)
+    few, many = (by(planner, task=Slider(), count=count, noise=0.2) for count in (30, 1400))
+    assert all(np.array_equal(getattr(few, n), getattr(many, n)[:30]) for n in NAMES)
+
+
+def test_noise_is_the_share_of_steps_that_are_random():
+    still = MAZE.actions.values[0]
+
+    def stay(observations):
+        return np.tile(still, (len(observations), 1))
+
+    actions = by(stay, noise=0.5, count=2000).actions
+    # Of four actions one is the policy's own.
+    assert (actions != still).any(axis=1).mean() == pytest.approx(0.375, abs=0.05)
+    assert (by(stay, noise=0.0).actions == still).all()
+
+
+def test_episodes_begin_in_turn_where_they_are_told_to():
+    starts = MAZE.reset(np.arange(3))
+    begun = by("random", starts=starts).observations[::20]
+    np.testing.assert_array_equal(begun, np.tile(MAZE.observe(starts), (2, 1)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"policy": {"random": 0.5, "held-4": 0.4}}, r"shares \[0.5, 0.4\], which add up to 0.9"),
+        ({"policy": {"random": 1.5, "held-4": -0.5}}, "numbers above 0"),
+        ({"policy": {}}, "add up to 0"),
+        ({"policy": "holding"}, 'no policy named \'holding\'. Give "random", "held-8"'),
+        ({"policy": "held-0"}, "no policy named 'held-0'"),
+        ({"policy": RandomShooting}, r"class RandomShooting.*write RandomShooting\(\.\.\.\)"),
+        ({"policy": 3}, "policy is 3. Give"),
+        (
+            {"policy": lambda seen: np.zeros((1, 2))},
+            r"shape \(1, 2\) for 6 .*return shape \(6, 2\)",
+        ),
+        ({"policy": lambda seen: np.zeros(len(seen))}, r"shape \(6,\) for 6"),
+        ({"policy": lambda seen: np.full((len(seen), 2), 9.0)}, "possible is .*clip"),
+        ({"policy": lambda seen: np.full((len(seen), 2), np.nan)}, r"action \[nan nan\]"),
+        ({"noise": 1.5}, "noise is a share from 0 to 1, got 1.5"),
+        ({"relabel": 0.5}, "has no goals to relabel"),
+        ({"with_frames": True, "task": Slider()}, "draws no pictures"),
+        ({"starts": np.zeros((4, 9))}, r"starts must be states \[N, 2\].*not observations"),
+    ],
+)
+def test_what_cannot_act_or_be_kept_is_told_with_what_to_write(options, message):
+    with pytest.raises((ValueError, CpgError), match=message):
+        by(**{"policy": "random", **options})
+
+
+def test_goals_are_taken_to_be_where_episodes_ended():
+    task = with_goals(TASKS["maze"], Goals(offset=5, within=0.1))()
+    plain, half = (by("random", task=task, relabel=share) for share in (0.0, 0.5))
+    size = MAZE.observation_size
+    for before, after, relabelled in zip(
+        plain.next_observations.reshape(6, 20, -1),
+        half.next_observations.reshape(6, 20, -1),
+        [False, True] * 3,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(before[:, :size], after[:, :size])
+        goal = before[-1, :size] if relabelled else before[0, size:]
+        assert (after[:, size:] == goal).all()
+
+
+def test_frames_are_what_is_drawn_before_and_after_each_step(monkeypatch):
+    def render(_, states):
+        return np.repeat((states[:, :1] * 9).astype(np.uint8)[:, None, :, None], 3, axis=3)
+
+    monkeypatch.setattr(type(MAZE), "render", render, raising=False)
+    kept = by("random", with_frames=True)
+    np.testing.assert_array_equal(kept.frames, render(None, kept.observations))
+    np.testing.assert_array_equal(kept.next_frames, render(None, kept.next_observations))
+
+
+def test_files_are_mapped_and_hold_what_was_saved(tmp_path):
+    kept, path = by("random", with_rewards=True), tmp_path / "data.npz"
+    kept.save(path)
+    loaded = Transitions.load(path)
+    for name in (*NAMES, "rewards"):
+        assert isinstance(getattr(loaded, name), np.memmap)
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(kept, name))
+    assert loaded.terminations is None
+    packed = tmp_path / "packed.npz"
+    np.savez_compressed(packed, **{name: getattr(kept, name) for name in NAMES})
+    assert is_same(Transitions.load(packed), kept)
+    both = loaded + kept
+    assert len(both) == 240
+    assert (both.rewards[120:] == kept.rewards).all()
+    np.savez(packed, observations=np.zeros((2, 2)))
+    with pytest.raises(CpgError, match=r"packed.npz' holds no transitions: .*actions"):
+        Transitions.load(packed)
+
+
+def test_progress_counts_the_rows():
+    told = []
+    by("random", count=3000, progress=lambda *counts: told.append(counts))
+    assert told == [(1280, 3000), (2560, 3000), (3000, 3000)]
