@@ -23,6 +23,13 @@ def check_complete(kind: str, name: str, component: T, protocol: type) -> T:
     )
 
 
+def lacking(value: object, protocol: type) -> str:
+    """Return which members of a protocol an object lacks; nothing of what is no attempt at it."""
+    missing = [name for name in members(protocol) if not hasattr(value, name)]
+    is_own = type(value).__module__ != "builtins"
+    return f", which lacks {', '.join(missing)}" if is_own else ""
+
+
 def lookup(kind: str, name: str, table: Mapping[str, T], *, meant: str | None = None) -> T:
     """Return ``table[name]``, or say what to type instead: ``meant``, or the nearest name."""
     if name in table:

@@ -86,9 +86,13 @@ def between(low: float, high: float) -> Callable[[Any], float]:
     def parse(value: Any) -> float:
         number = _real(value)
         if not low < number < high:
-            raise ArgumentTypeError(
-                f"need a number between {low:g} and {high:g} (both excluded), got {value!r}"
-            )
+            bounds = f"between {low:g} and {high:g} (both excluded)"
+            if math.isinf(high):
+                bounds = f"above {low:g}"
+            # Whoever writes 95 for a share means percent.
+            is_percent = high <= 1 < number and low < number / 100 < high
+            meant = f". Write {number / 100:g}" * is_percent
+            raise ArgumentTypeError(f"need a number {bounds}, got {value!r}{meant}")
         return number
 
     return parse
@@ -131,12 +135,18 @@ def name(value: Any) -> str:
 def task_or_name(value: Any) -> Any:
     """Return a task, or the name of one."""
     from pytest_cpg.contracts import Task
+    from pytest_cpg.contracts.lookup import lacking
 
     if isinstance(value, Task):
         return value
-    if not isinstance(value, str):
-        raise ArgumentTypeError(f"need the name of a task or a Task, got {value!r:.60}")
-    return name(value)
+    if isinstance(value, str):
+        return name(value)
+    cure = lacking(value, Task)
+    # An environment, whose members are Gymnasium's.
+    if hasattr(value, "action_space"):
+        identity = getattr(getattr(value, "spec", None), "id", None) or "ID"
+        cure = f'. Write task="gym:{identity}", with the id under which it is registered'
+    raise ArgumentTypeError(f"need the name of a task or a Task, got {value!r:.60}{cure}")
 
 
 def gate_name(value: Any) -> str:

@@ -19,7 +19,7 @@ from pytest_cpg.contracts import (
     TaskFactory,
 )
 from pytest_cpg.contracts.errors import all_answers
-from pytest_cpg.contracts.lookup import check_complete, lookup
+from pytest_cpg.contracts.lookup import check_complete, lacking, lookup
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.world_model import TrainedPlanner
 from pytest_cpg.episodes.design import Design, replaced
@@ -121,10 +121,8 @@ def _task_of(values: Mapping[str, Any], components: Components) -> TaskChoice:
     make: TaskFactory
     if isinstance(task, str):
         name, make = task, named_task(task, components.tasks)
-    elif isinstance(task, Task):
-        name, make = task.name, partial(_changed, task)
     else:
-        raise ValueError(f"task: need the name of a task or a Task, got {task!r}")
+        name, make = task.name, partial(_changed, task)
     goal, goals = values["goal"] or {}, values["goals"]
     options = {
         option_name: values[option_name]
@@ -200,7 +198,10 @@ def _planner_of(
         planner = factory() if horizon is None else factory(horizon=horizon)
         return check_complete("planner", choice, planner, Planner)
     if isinstance(choice, type):
-        raise ValueError(f"planner: write {choice.__name__}() for an object of {choice!r}")
+        raise ValueError(f"planner: {choice.__name__} is a class. Write {choice.__name__}().")
     if not isinstance(choice, Planner):
-        raise ValueError(f"planner: need the name of a planner or a Planner, got {choice!r}")
+        raise ValueError(
+            f"planner: need the name of a planner or a Planner, got {choice!r:.60}"
+            f"{lacking(choice, Planner)}"
+        )
     return replaced("planner", choice, "horizon", horizon)

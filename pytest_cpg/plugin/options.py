@@ -148,11 +148,7 @@ class DeclaredOptions:
     def _add(self, option: Option) -> None:
         self.table[option.name] = option
         if not option.is_for_one_run:
-            help_text = (
-                option.help
-                if option.is_for_projects
-                else f"default of {option.flag}: {option.help}"
-            )
+            help_text = option.help if option.is_for_projects else f"default of {option.flag}"
             self._parser.addini(
                 f"cpg_{option.name}", help_text, type=option.kind, default=option.default
             )

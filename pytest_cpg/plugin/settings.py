@@ -66,7 +66,7 @@ def read_settings(config: pytest.Config, options: Mapping[str, Option]) -> Setti
         value = project[option.name] = option.default
         if not option.is_for_one_run:
             name = f"cpg_{option.name}"
-            value = _from_ini(config, name, f"Give {option.help}")
+            value = _from_ini(config, name, f"Give a number: {option.help}")
         # A default may stand for nothing, which cannot be asked for.
         if value != option.default:
             place = f"{name} in {config.inipath or 'the ini file'}"
@@ -129,7 +129,8 @@ def check_names(
         elif close in typed:
             faults.append(f"{what} has no effect. Type {flag(typed[close])}.")
         else:
-            cure = f"Did you mean {prefix + close!r}?" if close else "pytest --help lists them."
+            others = "pytest --help lists them; a gate's arguments stand in its marker."
+            cure = f"Did you mean {prefix + close!r}?" if close else others
             faults.append(f"{what} names no option. {cure}")
     if faults:
         raise pytest.UsageError(*faults)

@@ -214,6 +214,8 @@ def test_two_reports_beside_each_other_are_a_page(reports, said):
     assert "REGRESSED" in page
     assert re.search(r"<b>20</b> lost since [\w ]+</span><span>0-19<", page), "who lost which start"
     assert "2 commits" in page or "2 sessions" in page
+    for page in ("--html=", "--html=."):
+        assert "Type: --html cpg.html" in said("compare", "good.json", "bad.json", page)[1]
     code, text = said("compare", "good.json", "bad.json", "--html", "conftest.py")
     assert code == 2
     assert "would take the place of conftest.py. Type: --html cpg.html" in text
@@ -456,7 +458,8 @@ def test_kinds_of_gate_are_read_from_the_conftest_that_brings_them(repository, s
     code, text = said("show", "r.json", "-p", "conftest.py")
     assert code == 0
     assert " cpg: " in text
-    assert "there is no file nope.py" in said("show", "r.json", "-p", "nope.py")[1]
+    assert "-p nope.py: there is no such file" in said("show", "r.json", "-p", "nope.py")[1]
+    assert "-p nope: there is no module 'nope'" in said("badge", "r.json", "-p", "nope")[1]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ BROKEN_MODELS = {
     "skips": (model("if late(): pytest.skip('no GPU')"), "off: Skipped: no GPU That is no"),
     "xfails": (model("if late(): pytest.xfail('known')"), "off: XFailed: known That is no"),
     "nan": (model("if late(): return observations * np.nan"), "The model predicted NaN, so"),
-    "wrong_shape": (model(result="observations[:, :0]"), "Return one row for each"),
+    "wrong_shape": (model(result="observations[:, :0]"), "Return rows of 1"),
     "another_shape": (model("if late(): return observations[:1]"), "shape"),
     "text": (model(result="'far'"), "'model' is not usable: a str came back"),
     "blind": (model(result="observations + 1.0"), "ignores the action"),

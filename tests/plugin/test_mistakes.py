@@ -21,9 +21,12 @@ MARKER_MISTAKES = {
     'task="track", epsiodes=5': "Did you mean 'episodes'?",
     '"track"': "keyword arguments only, got 'track'",
     "": 'the marker names no task. Write @pytest.mark.cpg(task="reacher-easy", planner="preset")',
+    'task=type("E", (), {"action_space": 1})()': 'Write task="gym:ID", with the id under which',
+    'task=type("T", (), {"actions": 1})()': "which lacks budget, control_period, name,",
     "task=7": "need the name of a task or a Task, got 7",
     'task="track", planner=7': "need the name of a planner or a Planner, got 7",
-    'task="track", planner=__import__("pytest_cpg.planners").planners.CEM': "write CEM() for",
+    'task="track", planner=__import__("pytest_cpg.planners").planners.CEM': "Write CEM().",
+    'task="track", planner=type("P", (), {"horizon": 3})()': "which lacks name, plan",
     'task="track", model=print': "need the name of a registered world model, got <built-in",
     'task="track", model=""': "need the name of a registered world model, got ''; or",
     'task="track", episodes=10**21': "episodes: need a whole number of at most 1000000, got 1000",
@@ -33,7 +36,7 @@ MARKER_MISTAKES = {
     'task="track", episodes="50"': "episodes: need a number, got '50'. Write episodes=50.",
     'task="track")\n@pytest.mark.cpg(task="maze"': "two cpg markers above this test both say",
     'task="track", seed=-1': "seed: need a whole number of at least 0, got -1",
-    'task="track", confidence=95': "confidence: need a number between 0 and 1",
+    'task="track", confidence=95': "between 0 and 1 (both excluded), got 95. Write 0.95",
     'task="track", tolerance=0.6': "tolerance: need a number between 0 and 0.5",
     'task="track", starts="same"': "need one of sampled, fixed, got 'same'",
     'task="track", horizon=0': "horizon: need a whole number of at least 1, got 0",
@@ -49,9 +52,10 @@ MARKER_MISTAKES = {
     'task="track", stop="fixed", max_episodes=30': 'Use episodes=30, or add stop="sequential"',
     'task="track", id="walker::v2"': "id: need a name without '::'",
     'task="track", id="g #2"': "that does not end in ' #2', got 'g #2'",
-    'task="track", margin=0': "margin: need a number between 0 and 1",
-    'task="track", margin=-0.1': "margin: need a number between 0 and 1",
-    'task="track", metric="return", margin=-5': "margin: need a number between 0 and inf",
+    'task="track", margin=0': "margin: need a number above 0, got 0",
+    'task="track", margin="0.1"': "margin: need a number, got '0.1'. Write margin=0.1.",
+    'task="track", margin=10': "between 0 and 1 (both excluded), got 10.0. Write 0.1",
+    'task="track", metric="return", margin=-5': "margin: need a number above 0, got -5",
     'task="track", metric="return", stop="sequential"': "has no such rule",
     'task="track", metric="return", interval="tango"': "Leave interval= out",
     'task="track", metric="returns"': "metric: need one of success, return",
@@ -197,7 +201,7 @@ def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repositor
     said = refused("--cpg-episods=20", "--cpg-planm", "--cpg-task=maze")
     assert "ERROR: --cpg-episods names no option. Did you mean '--cpg-" in said
     assert "ERROR: --cpg-planm names no option. Did you mean '--cpg-plan" in said
-    assert "ERROR: --cpg-task names no option. pytest --help lists them." in said
+    assert "ERROR: --cpg-task names no option. pytest --help lists them; a gate" in said
     # Near no name, and in the help of one.
     said = refused("--cpg-markdown=comment.md", "--cpg-page")
     assert "ERROR: --cpg-markdown names no option. Did you mean '--cpg-md'?" in said
@@ -231,7 +235,7 @@ def test_options_that_do_not_exist_are_all_named_wherever_they_are_set(repositor
         ("", {}, ["--cpg-episodes=0"], "need a whole number of at least 1, got '0'"),
         ("", {}, ["--cpg-confidence=1"], "need a number between 0 and 1 (both excluded), got '1'"),
         ("", {}, ["--cpg-model="], "need the name of a registered world model, got ''; or"),
-        ("cpg_episodes = lots", {}, [], "tox.ini is 'lots'. Give episodes per arm"),
+        ("cpg_episodes = lots", {}, [], "is 'lots'. Give a number: episodes per arm"),
         ("", {"PYTEST_CPG_SEED": "one"}, [], "PYTEST_CPG_SEED: need a whole number of at least 0"),
         *(
             ("", {}, [f"--cpg-timeout={value}"], f"0 for no limit, got '{value}'")

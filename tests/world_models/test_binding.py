@@ -272,6 +272,9 @@ def test_predictions_that_are_not_finite_are_left_to_the_episodes():
             "'Stepping', which has encode and step, and no rollout. Add it:\n    def roll",
         ),
         (3, "is 'int', which can neither be called nor has it a rollout"),
+        ((abs, 0.1), "is a tuple of 2, not a model.\n  Return the model in it alone"),
+        ({"net": abs}, "is a dict with 'net', not a model.\n  Return the model in it alone"),
+        (SimpleNamespace(predict=abs), "has predict, and cannot be called.\n  Return model.pred"),
         ({"weights": 1}, "is a state dict \\(weights\\), not a network.\n  Build the net"),
         (
             "model.pt",
@@ -295,7 +298,11 @@ def test_anything_else_is_refused_with_the_lines_to_write(learned, message):
     [
         (
             SimpleNamespace(rollout=lambda z, p: np.zeros((len(z), p.shape[1] + 1, 2))),
-            r"shape \[8, 4, 2\] came back for \[8, 2\] and \[8, 3, 1\], expected \[8, 3, 2\]",
+            r"shape \[8, 4, 2\] came back for \[8, 2\] and \[8, 3, 1\], .*\. Leave out",
+        ),
+        (
+            SimpleNamespace(rollout=lambda z, p: np.zeros((p.shape[1], len(z), 2))),
+            r"The first axis is the batch: return its \.swapaxes\(0, 1\)",
         ),
         (own_rollout(encode=lambda o: o[:, 0]), r"shape \[8\] .*expected \[8, any\].*encode\("),
         (own_rollout(score=lambda z: z.sum(axis=(1, 2))), r"shape \[8\] .*\[8, 3\].*score\("),

@@ -1,5 +1,6 @@
 import functools
 import traceback
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -137,6 +138,7 @@ def test_rows_that_mix_are_refused():
     [
         (lambda o, a: o[:, :3], r"shape \[8, 3\] came back for \[8, 4\] and \[8, 1\], "),
         (lambda o, a: (o + a)[None], r"shape \[1, 8, 4\] came back.*expected \[8, 4\]"),
+        (lambda o, a: SimpleNamespace(mean=o), "return its mean: lambda o, a: net"),
         (lambda o, a: o > a, "an array of bool came back; return floats"),
         (lambda o, a: o + 1j * a, "an array of complex128 came back; return floats"),
         (lambda o, a: np.array(o + a, dtype=object), "an array of object came back; return floats"),

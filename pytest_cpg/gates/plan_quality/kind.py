@@ -13,7 +13,15 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, Task
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.gates import BUILT_IN
-from pytest_cpg.gates.arguments import OF_EPISODES, REQUIRED, Argument, as_given, between, of_option
+from pytest_cpg.gates.arguments import (
+    OF_EPISODES,
+    REQUIRED,
+    Argument,
+    as_given,
+    between,
+    of_option,
+    task_or_name,
+)
 from pytest_cpg.gates.card import Severity
 from pytest_cpg.gates.choices import has_goal, task_and_planner
 from pytest_cpg.gates.criteria import Cost, CriteriaKind
@@ -53,7 +61,7 @@ class PlanQuality(CriteriaKind[PlanQualityResult]):
     help = "gate this test on whether plans that a learned world model likes are as good in truth."
     example = 'task="reacher-easy", planner="preset"'
     arguments = (
-        Argument("task", as_given, REQUIRED, help="the name of a task, or a Task"),
+        Argument("task", task_or_name, REQUIRED, help="the name of a task, or a Task"),
         Argument("planner", as_given, "random-shooting", help="the name of a planner, or one"),
         Argument(
             "max_exploitation", between(0, 1), 0.1, help="score in the model beyond that in truth"

@@ -254,14 +254,21 @@ _ON_DATA = {
 }
 
 
-def advice_on(cause: Cause, *, swapped: Sequence[str], has_memory: bool, knows_data: bool) -> str:
-    """Return what to do about a cause; empty for NONE."""
+def advice_on(
+    cause: Cause, *, swapped: Sequence[str], has_memory: bool, knows_data: bool, fault: str = ""
+) -> str:
+    """Return what to do about a cause; empty for NONE.
+
+    The ``fault`` is why training data that was given tells nothing.
+    """
     if cause == Cause.SCORE_HEAD:
         return advice_on_score(swapped)
     text = cause.advice
     if cause in (Cause.DYNAMICS_BIAS, Cause.ONE_STEP_ERROR) and has_memory:
         return _ON_MEMORY + text
-    return text if knows_data else text + _ON_DATA.get(cause, "")
+    if knows_data or cause not in _ON_DATA:
+        return text
+    return text + (f" Your {fault}." if fault else _ON_DATA[cause])
 
 
 def advice_on_score(swapped: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +24,7 @@ from pytest_cpg.gates.arguments import (
     name,
     of_option,
     one_of,
+    task_or_name,
 )
 from pytest_cpg.gates.card import Card, Ruling, Severity
 from pytest_cpg.gates.choices import as_trained, has_goal, task_and_planner
@@ -100,8 +102,8 @@ def spec_of(asked: Asked) -> Spec:
         )
     margin = values["margin"]
     try:
-        if margin is not None:
-            margin = between(0, 1 if metric == "success" else float("inf"))(margin)
+        if margin is not None and metric == "success":
+            margin = between(0, 1)(margin)
     except ArgumentTypeError as error:
         raise ValueError(f"margin: {error}") from None
     interval = stopping.interval_of(
@@ -172,7 +174,7 @@ class PlanningGap:
     options = OF_PLANNING_GAP
     example = 'task="reacher-easy", planner="preset"'
     arguments = (
-        Argument("task", as_given, REQUIRED, help="the name of a task, or a Task"),
+        Argument("task", task_or_name, REQUIRED, help="the name of a task, or a Task"),
         Argument("planner", as_given, "random-shooting", help="the name of a planner, or one"),
         of_option("episodes"),
         of_option("seed"),
@@ -189,7 +191,9 @@ class PlanningGap:
             "auto",
             help="what bounds the gap and judges it; leave it alone, but to repeat what others did",
         ),
-        Argument("margin", as_given, help="non-inferiority margin: the largest gap still accepted"),
+        Argument(
+            "margin", between(0, inf), help="non-inferiority margin: the largest gap still accepted"
+        ),
         Argument("metric", one_of("success", "return"), "success", help="which gap is judged"),
         of_option("stop"),
         of_option("max_episodes"),

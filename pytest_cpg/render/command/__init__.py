@@ -82,7 +82,7 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in _COMMANDS.items():
         # Only the one that is asked for is loaded.
-        command = commands.add_parser(name, help=text, description=f"{text.capitalize()}.")
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name in given[:1]:
             getattr(import_module(f"{__name__}.{module}"), f"declare_{name}")(command)
     if given and not given[0].startswith("-") and given[0] not in _COMMANDS:

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates import BASELINE, GATES, HISTORY, PREFIX
 from pytest_cpg.gates.answer import fault_of
 from pytest_cpg.machine.exits import refuse_success
@@ -123,7 +122,7 @@ def kinds_of(arguments: argparse.Namespace) -> Kinds:
 
 
 def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what plugins contribute by one of our hooks. CpgError names one that cannot."""
+    """Return what plugins contribute by one of our hooks. A CpgError names one that cannot."""
     contributed: dict[str, Any] = {}
     if arguments.plugins:
         # For good: libraries also end the process at exit.
@@ -131,6 +130,8 @@ def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
     for name in arguments.plugins:
         try:
             contributed |= getattr(_loaded(name), hook, dict)() or {}
+        except FileError:
+            raise
         # A user's code may raise anything, and an exit would say that all is well.
         except (Exception, SystemExit) as error:
             raise fault_of(f"-p {name}", error) from error
@@ -140,13 +141,22 @@ def from_hook(hook: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def _loaded(name: str) -> ModuleType:
     if not name.endswith(".py"):
         sys.path.insert(0, str(Path.cwd()))
-        return import_module(name)
+        try:
+            return import_module(name)
+        except ModuleNotFoundError as error:
+            # What the module itself imports is another matter.
+            if not f"{name}.".startswith(f"{error.name}."):
+                raise
+            raise FileError(
+                f"-p {name}: there is no module {error.name!r}, here or among what is installed. "
+                f"Name a module, or the path of a conftest.py"
+            ) from None
     path = Path(name).resolve()
     # As pytest does for a conftest.py without an __init__.py beside it.
     sys.path.insert(0, str(path.parent))
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise CpgError(f"there is no file {name}")
+        raise FileError(f"-p {name}: there is no such file. Name a module or a conftest.py")
     module = module_from_spec(spec)
     # A dataclass whose annotations are strings looks for its module there.
     sys.modules[spec.name] = module

@@ -61,6 +61,8 @@ which has encode and step, and no rollout. Add it:
             latents = self.step(latents, actions[:, step])
             after.append(latents)
         return np.stack(after, axis=1)  # torch.stack(after, dim=1) of tensors"""
+# What others call the method that predicts.
+_STEPS = ("predict", "step", "forward", "transition", "dynamics")
 # What takes a model that rates whole plans alone.
 _WHOLE = "take StableWorldModel for an object with get_cost(info, candidates)"
 
@@ -160,7 +162,13 @@ def no_model(learned: object, *, how: str = _HOW) -> str:
             f"a path, {path!r}, not a model.\n"
             f"  Name files in the marker:  @pytest.mark.cpg(..., model={path!r})"
         )
+    if isinstance(learned, list | tuple):
+        what = f"a {type(learned).__name__} of {len(learned)}, not a model."
+        return f"{what}\n  Return the model in it alone"
     if isinstance(learned, Mapping):
+        models = [key for key, value in learned.items() if callable(value)]
+        if models:
+            return f"a dict with {models[0]!r}, not a model.\n  Return the model in it alone"
         some = [*map(str, [*learned][:_MOST_NAMES]), *["..."] * (len(learned) > _MOST_NAMES)]
         return (
             f"a state dict ({', '.join(some)}), not a network.\n"
@@ -173,6 +181,9 @@ def no_model(learned: object, *, how: str = _HOW) -> str:
         )
     if hasattr(learned, "encode") and hasattr(learned, "step"):
         return f"{what}{_NO_ROLLOUT}"
+    for name in _STEPS:
+        if callable(getattr(learned, name, None)):
+            return f"{what}which has {name}, and cannot be called.\n  Return model.{name}"
     return f"{what}which can neither be called nor has it a rollout. {how}"
 
 

@@ -79,11 +79,24 @@ class Convention(NamedTuple):
                 wanted = ", ".join("any" if size is None else str(size) for size in expected)
                 raise WorldModelError(
                     f"shape {list(result.shape)} came back for {shapes(*arrays)}, "
-                    f"expected [{wanted}]. Return one row for each that is given"
+                    f"expected [{wanted}]. {_cure(result.shape, expected)}"
                 )
             return result
 
         return call
+
+
+def _cure(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> str:
+    """Return what makes the promised shape of one that came back."""
+    if len(shape) == len(expected) == 3:
+        rows, steps, _ = expected
+        if shape[:2] == (steps, rows):
+            return "The first axis is the batch: return its .swapaxes(0, 1)"
+        if shape[:2] == (rows, (steps or 0) + 1):
+            return "Leave out what was before the first action: return its [:, 1:]"
+    if shape[:-1] == expected[:-1]:
+        return f"Return rows of {expected[-1]}"
+    return "Return one row for each that is given"
 
 
 def _promised(
@@ -356,7 +369,10 @@ def floats(result: object) -> FloatArray:
         what = "None" if result is None else f"a {type(result).__name__}"
         if values.shape or hasattr(result, "dtype"):
             what = f"an array of {'texts' if values.dtype.kind in 'US' else values.dtype.name}"
-        raise WorldModelError(f"{what} came back; return floats")
+        # As of a distribution, whose kinds are many.
+        is_drawn = not values.shape and hasattr(result, "mean")
+        cure = "its mean: lambda o, a: net(o, a).mean" if is_drawn else "floats"
+        raise WorldModelError(f"{what} came back; return {cure}")
     return np.array(values, dtype=np.float64)
 
 

@@ -92,6 +92,8 @@ def diagnosis_of(
             beside = _LEFT_DATA.format(**words)
     step, has_memory = evidence.one_step, evidence.memory != "none"
     knows_states = isinstance(evidence.coverage, Coverage)
+    unread = "" if isinstance(evidence.coverage, Coverage) else evidence.coverage
+    fault = unread if unread.startswith("training_data") else ""
     knows_steps = step is None or not step.lacks_transitions
     advice = " ".join(
         advice_on(
@@ -99,6 +101,7 @@ def diagnosis_of(
             swapped=result.swapped,
             has_memory=has_memory,
             knows_data=knows_steps if cause == Cause.ONE_STEP_ERROR else knows_states,
+            fault=fault,
         )
         for cause in causes
     )
