@@ -10,12 +10,16 @@ DREAMER_OBSERVED = {"orientations": 4, "velocity": 2}
 _NAMES = ("weight", "bias", "ln.weight", "ln.bias")
 
 
-def tdmpc2(model_size=1, observation=6, action=1, bins=101, seed=0, actions=(), embedding=96):
+def tdmpc2(
+    model_size=1, observation=6, action=1, bins=101, seed=0, actions=(), embedding=96, channels=0
+):
     """Make random weights in the official layout of TD-MPC2 at present.
 
-    Of several tasks where ``actions`` says how many each has; ``action`` is the most of them.
+    Of several tasks where ``actions`` says how many each has; ``action`` is the most of them. With
+    ``channels`` it reads three frames of 64 x 64 by so many.
     """
     encoder, latent, hidden, members = TDMPC2_SIZES[model_size]
+    latent = 16 * channels or latent
     generator = torch.Generator().manual_seed(seed)
 
     def layers(prefix, widths, *, plain_end=True, lead=()):
@@ -40,11 +44,19 @@ def tdmpc2(model_size=1, observation=6, action=1, bins=101, seed=0, actions=(), 
         scale = torch.linspace(0.5, 3, len(actions))[:, None]
         many, own = {"_task_emb.weight": scale * rows, "_action_masks": masks}, embedding
     joint = latent + own + action
+    reads = {}
+    places = ((2, 7, 9), (4, 5, channels), (6, 3, channels), (8, 3, channels))
+    for place, side, before in places if channels else ():
+        weight = torch.randn(channels, before, side, side, generator=generator)
+        reads[f"_encoder.rgb.{place}.weight"] = weight * 3 / (before * side**2) ** 0.5
+        reads[f"_encoder.rgb.{place}.bias"] = 0.1 * torch.randn(channels, generator=generator)
+    if not reads:
+        reads = layers("_encoder.state", (observation + own, encoder, latent), plain_end=False)
     state = {
         **many,
         "log_std_min": torch.tensor(-10),
         "log_std_dif": torch.tensor(12),
-        **layers("_encoder.state", (observation + own, encoder, latent), plain_end=False),
+        **reads,
         **layers("_dynamics", (joint, hidden, hidden, latent), plain_end=False),
         **layers("_reward", (joint, hidden, hidden, bins)),
         **layers("_pi", (latent + own, hidden, hidden, 2 * action)),
@@ -84,11 +96,12 @@ def tdmpc2_december(state):
 
 
 @cache
-def dreamer(*, gaussian=False, observed=(), action=1, parts=1):
+def dreamer(*, gaussian=False, observed=(), action=1, parts=1, depth=0):
     """Make random weights as DreamerV3's port has them for dmc_proprio: world model, and agent.
 
     They read six numbers that are ``observed``, by name and size, and actions of so many. Layers
-    may be an ``n``-th of what they are wide there: ``parts=n``.
+    may be an ``n``-th of what they are wide there: ``parts=n``. With a ``depth`` they read pictures
+    of 64 x 64, as for dmc_vision, by so many channels at first.
 
     With Gaussian latents (``dyn_discrete: 0``) the agent has the actor of continuous actions, too.
     """
@@ -111,12 +124,20 @@ def dreamer(*, gaussian=False, observed=(), action=1, parts=1):
             linear(f"{prefix}.{name}_linear{layer}", width, width if layer else first)
             norm(f"{prefix}.{name}_norm{layer}", width)
 
-    stack("encoder._mlp.layers", "Encoder", 5, wide, 6)
+    channels = 3
+    for stage in range(4 if depth else 0):
+        after = depth << stage
+        weight = torch.randn(after, channels, 4, 4, generator=generator)
+        made[f"encoder._cnn.layers.{3 * stage}.weight"] = weight / channels**0.5
+        norm(f"encoder._cnn.layers.{3 * stage + 1}.norm", after)
+        channels = after
+    if not depth:
+        stack("encoder._mlp.layers", "Encoder", 5, wide, 6)
     made["dynamics.W"] = torch.randn(1, recurrent, generator=generator)
     for name, before in (
         ("img_in", read + action),
         ("img_out", recurrent),
-        ("obs_out", recurrent + wide),
+        ("obs_out", recurrent + (16 * channels if depth else wide)),
     ):
         linear(f"dynamics._{name}_layers.0", recurrent, before)
         norm(f"dynamics._{name}_layers.1", recurrent)
@@ -124,9 +145,12 @@ def dreamer(*, gaussian=False, observed=(), action=1, parts=1):
     norm("dynamics._cell.layers.GRU_norm", 3 * recurrent)
     for name in ("imgs", "obs"):
         linear(f"dynamics._{name}_stat_layer", statistics, recurrent, bias=True)
-    stack("heads.decoder._mlp.layers", "Decoder", 5, wide, read + recurrent)
-    for name, width in observed or DREAMER_OBSERVED.items():
-        linear(f"heads.decoder._mlp.mean_layer.{name}", width, wide, bias=True)
+    if depth:
+        linear("heads.decoder._cnn._linear_layer", 16, read + recurrent, bias=True)
+    else:
+        stack("heads.decoder._mlp.layers", "Decoder", 5, wide, read + recurrent)
+        for name, width in observed or DREAMER_OBSERVED.items():
+            linear(f"heads.decoder._mlp.mean_layer.{name}", width, wide, bias=True)
     stack("heads.reward.layers", "Reward", 2, recurrent, read + recurrent)
     linear("heads.reward.mean_layer", 255, recurrent, bias=True)
     linear("heads.cont.mean_layer", 1, recurrent, bias=True)

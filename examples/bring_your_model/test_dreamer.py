@@ -1,4 +1,4 @@
-"""A checkpoint of DreamerV3's port to torch: put it here, beside a dreamer.toml."""
+"""Checkpoints of DreamerV3's port to torch: put one here, beside a .toml of its name."""
 
 import pytest
 
@@ -7,13 +7,22 @@ pytest.importorskip("torch")
 from pytest_cpg.planners import CEM
 from pytest_cpg.tasks import TASKS
 
-
-@pytest.mark.xfail(strict=True, reason="nobody trained these weights; with yours, leave this out")
-@pytest.mark.cpg(
-    task=TASKS["reacher-easy"](action_repeat=2, actions="box"),
-    model="dreamer.pt",
-    planner=CEM(samples=16, horizon=6, iterations=2, elites=4, objective="sum", execute=2),
-    episodes=12,
-    budget=20,
+untrained = pytest.mark.xfail(
+    strict=True, reason="nobody trained these weights; with yours, leave this out"
 )
+GATE = {
+    "task": TASKS["reacher-easy"](action_repeat=2, actions="box"),
+    "planner": CEM(samples=16, horizon=6, iterations=2, elites=4, objective="sum", execute=2),
+    "episodes": 12,
+    "budget": 20,
+}
+
+
+@untrained
+@pytest.mark.cpg(model="dreamer.pt", **GATE)
 def test_dreamer(cpg): ...
+
+
+@untrained
+@pytest.mark.cpg(model="dreamer_pixels.pt", observe={"size": 64, "stack": 1}, **GATE)
+def test_dreamer_of_pictures(cpg): ...

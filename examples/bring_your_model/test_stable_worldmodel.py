@@ -10,6 +10,10 @@ import torch
 from omegaconf import OmegaConf
 from stable_worldmodel.wm.lewm import LeWM
 from stable_worldmodel.wm.lewm.module import Embedder, Predictor
+from stable_worldmodel.wm.pldm import PLDM
+from stable_worldmodel.wm.prejepa import PreJEPA
+from stable_worldmodel.wm.prejepa.module import CausalPredictor
+from stable_worldmodel.wm.prejepa.module import Embedder as ActionEmbedder
 from stable_worldmodel.wm.tdmpc2 import TDMPC2
 
 from pytest_cpg.planners import CEM
@@ -50,31 +54,46 @@ def lewm():
 
 
 class Seeing(torch.nn.Module):
-    """Where your LeWM has a vision transformer, of pictures of 64 x 64."""
+    """Where yours has a vision transformer: one token of a picture, and one of each patch."""
 
     def __init__(self):
         super().__init__()
-        self.net = torch.nn.Sequential(
-            torch.nn.Conv2d(3, 8, 8, 8),
-            torch.nn.ReLU(),
-            torch.nn.Flatten(),
-            torch.nn.Linear(512, 16),
-        )
+        self.patches = torch.nn.Conv2d(3, 16, 16, 16)
 
     def forward(self, pixels, **_):
-        return SimpleNamespace(last_hidden_state=self.net(pixels)[:, None])
+        tokens = self.patches(pixels).flatten(2).transpose(1, 2)
+        return SimpleNamespace(last_hidden_state=torch.cat([tokens[:, :1], tokens], 1))
+
+
+def jepa(kind):
+    sizes = {"input_dim": 16, "hidden_dim": 16, "heads": 2, "dim_head": 8, "mlp_dim": 32}
+    predictor = Predictor(num_frames=3, depth=1, **sizes)
+    return kind(Seeing(), predictor, Embedder(input_dim=2, emb_dim=16))
 
 
 def lewm_of_pictures():
-    sizes = {"input_dim": 16, "hidden_dim": 16, "heads": 2, "dim_head": 8, "mlp_dim": 32}
-    predictor = Predictor(num_frames=3, depth=1, **sizes)
-    model = LeWM(Seeing(), predictor, Embedder(input_dim=2, emb_dim=16))
+    return jepa(LeWM)
 
+
+def pldm_of_pictures():
+    return jepa(PLDM)
+
+
+def dino_wm():
+    sizes = {"dim": 20, "depth": 1, "heads": 2, "dim_head": 8, "mlp_dim": 32}
+    predictor = CausalPredictor(num_patches=16, num_frames=3, **sizes)
+    actions = torch.nn.ModuleDict({"action": ActionEmbedder(in_chans=2, emb_dim=4)})
+    return PreJEPA(Seeing(), predictor, actions)
+
+
+@pytest.fixture
+def model_of_pictures(request):
     def info(pictures):  # [B, F, H, W, C] in 8 bits; the last one is the goal's
         frames = pictures.permute(0, 1, 4, 2, 3).float() / 255
         return {"pixels": frames[:, :-1], "goal": frames[:, -1:]}
 
-    return StableWorldModel(model.eval(), action_size=2, info=info)
+    torch.manual_seed(0)
+    return StableWorldModel(request.param().eval(), action_size=2, info=info)
 
 
 @pytest.fixture(params=[tdmpc2, lewm], ids=lambda make: make.__name__)
@@ -102,12 +121,19 @@ def test_stable_worldmodel(cpg): ...
 
 
 @untrained
-@pytest.mark.parametrize("learned_dynamics", [lewm_of_pictures], indirect=True, ids=["lewm"])
+@pytest.mark.parametrize(
+    "model_of_pictures",
+    [lewm_of_pictures, pldm_of_pictures, dino_wm],
+    indirect=True,
+    ids=["lewm", "pldm", "dino_wm"],
+)
 @pytest.mark.cpg(
     task="maze",
     observe={"size": 64, "stack": 1},
-    goals={"offset": 12, "within": 0.5},
-    planner=CEM(samples=32, **END),
+    goals={"offset": 20, "within": 0.5},
+    planner=CEM(samples=16, **END),
     episodes=20,
+    budget=20,
 )
-def test_pictures_of_goals(cpg): ...
+def test_pictures_of_goals(benchmark_runner, model_of_pictures):
+    benchmark_runner.compare(learned=model_of_pictures)

@@ -1,4 +1,4 @@
-"""A checkpoint of the official TD-MPC2: put it here, beside a tdmpc2.toml that says the rest."""
+"""Checkpoints of the official TD-MPC2: put one here, beside a .toml of its name with the rest."""
 
 import pytest
 
@@ -6,13 +6,22 @@ pytest.importorskip("torch")
 
 from pytest_cpg.tasks import TASKS
 
-
-@pytest.mark.xfail(strict=True, reason="nobody trained these weights; with yours, leave this out")
-@pytest.mark.cpg(
-    task=TASKS["reacher-easy"](action_repeat=2, actions="box"),
-    model="tdmpc2.pt",
-    planner="as-trained",
-    episodes=12,
-    budget=20,
+untrained = pytest.mark.xfail(
+    strict=True, reason="nobody trained these weights; with yours, leave this out"
 )
+GATE = {
+    "task": TASKS["reacher-easy"](action_repeat=2, actions="box"),
+    "planner": "as-trained",
+    "episodes": 12,
+    "budget": 20,
+}
+
+
+@untrained
+@pytest.mark.cpg(model="tdmpc2.pt", **GATE)
 def test_tdmpc2(cpg): ...
+
+
+@untrained
+@pytest.mark.cpg(model="tdmpc2_pixels.pt", observe={"size": 64, "stack": 3}, **GATE)
+def test_tdmpc2_of_pictures(cpg): ...

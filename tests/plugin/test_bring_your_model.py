@@ -28,10 +28,10 @@ CASES = {
     "stable_worldmodel": (
         ("stable_worldmodel",),
         {f"test_stable_worldmodel[{name}]": UNTRAINED for name in ("tdmpc2", "lewm")}
-        | {"test_pictures_of_goals[lewm]": UNTRAINED},
+        | {f"test_pictures_of_goals[{name}]": UNTRAINED for name in ("lewm", "pldm", "dino_wm")},
     ),
-    "tdmpc2": (("torch",), {"test_tdmpc2": UNTRAINED}),
-    "dreamer": (("torch",), {"test_dreamer": UNTRAINED}),
+    "tdmpc2": (("torch",), {"test_tdmpc2": UNTRAINED, "test_tdmpc2_of_pictures": UNTRAINED}),
+    "dreamer": (("torch",), {"test_dreamer": UNTRAINED, "test_dreamer_of_pictures": UNTRAINED}),
 }
 PAGE = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
 PLUGINS = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
@@ -45,6 +45,7 @@ def write_tdmpc2(folder):
     from official_weights import tdmpc2
 
     torch.save({"model": tdmpc2(observation=6, action=2)}, folder / "tdmpc2.pt")
+    torch.save({"model": tdmpc2(channels=8, action=2)}, folder / "tdmpc2_pixels.pt")
 
 
 def write_dreamer(folder):
@@ -52,6 +53,7 @@ def write_dreamer(folder):
     from official_weights import dreamer
 
     torch.save(dreamer(observed=OBSERVED, action=2, parts=8)[1], folder / "dreamer.pt")
+    torch.save(dreamer(action=2, parts=8, depth=8)[1], folder / "dreamer_pixels.pt")
 
 
 def write_mbrl(folder):

@@ -60,9 +60,23 @@ def reference(state, observations, actions, later):
         update = sigmoid(update - 1)
         return update * np.tanh(sigmoid(reset) * candidate) + (1 - update) * deter
 
+    def embed(observed):
+        if observed.ndim == 2:
+            symlog = np.sign(observed) * np.log1p(np.abs(observed))
+            return stack(symlog, "encoder._mlp.layers", "Encoder", 5)
+        x = torch.tensor(observed[:, -1]).double().permute(0, 3, 1, 2) / 255 - 0.5
+        for at in (0, 3, 6, 9):
+            weight = state[f"encoder._cnn.layers.{at}.weight"].double()
+            x = torch.nn.functional.conv2d(torch.nn.functional.pad(x, 4 * (1,)), weight, stride=2)
+            x = (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True, correction=0) + 1e-3).sqrt()
+            gain, shift = (
+                get(f"encoder._cnn.layers.{at + 1}.norm.{n}") for n in ("weight", "bias")
+            )
+            x = torch.tensor(silu(x.numpy() * gain[:, None, None] + shift[:, None, None]))
+        return x.flatten(1).numpy()
+
     def see(deter, observed):
-        symlog = np.sign(observed) * np.log1p(np.abs(observed))
-        embedded = stack(symlog, "encoder._mlp.layers", "Encoder", 5)
+        embedded = embed(observed)
         joint = np.concatenate([deter, embedded], -1)
         inner = normed(joint, "dynamics._obs_out_layers.0", "dynamics._obs_out_layers.1")
         return hot(plain(inner, "dynamics._obs_stat_layer"))
@@ -93,8 +107,26 @@ def reference(state, observations, actions, later):
     for step in range(actions.shape[1]):
         deter = gru(deter, stoch, actions[:, step])
         stoch = prior(deter)
-        imagined.append((deter, reward(deter, stoch), decode(deter, stoch)))
+        decoded = decode(deter, stoch) if observations.ndim == 2 else deter
+        imagined.append((deter, reward(deter, stoch), decoded))
     return [np.stack(parts, 1) for parts in zip(*imagined, strict=True)], updated
+
+
+def test_pictures_are_read_by_convolutions_and_remembered():
+    state, agent = dreamer(parts=8, depth=4, gaussian=True)
+    model = DreamerV3.of(weights_in(agent, "latest.pt"), **SETTINGS)
+    rng = np.random.default_rng(0)
+    first, later = rng.integers(0, 256, (2, 2, 1, 64, 64, 3), dtype=np.uint8)
+    actions = rng.uniform(-1, 1, size=(2, 2, 1))
+    (deter, rewards, _), updated = reference(state, first, actions, later)
+    latents, plans = model.encode(torch.tensor(first)), torch.tensor(actions).float()
+    imagined = model.rollout(latents, plans)
+    assert imagined[..., :64].numpy() == pytest.approx(deter, abs=1e-5)
+    found = model.reward(imagined, plans, imagined).numpy()
+    assert found == pytest.approx(rewards, rel=1e-3, abs=1e-4)
+    after = model.update(latents, plans[:, 0], torch.tensor(later)).numpy()
+    assert after == pytest.approx(np.concatenate(updated, axis=1), abs=1e-4)
+    assert (model.picture, model.decode) == ((1, 64), None)
 
 
 @pytest.mark.parametrize("gaussian", [False, True])

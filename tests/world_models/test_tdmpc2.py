@@ -14,6 +14,7 @@ from official_weights import tdmpc2, tdmpc2_before, tdmpc2_december
 from pytest_cpg.contracts import BoxActions, WorldModelError
 from pytest_cpg.world_models import inference
 from pytest_cpg.world_models.binding.mish import mish
+from pytest_cpg.world_models.checkpoints.readers import load
 from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
 
 SETTINGS = {
@@ -182,9 +183,47 @@ def test_what_a_checkpoint_does_not_say_must_be_given_and_is_named_all_at_once()
         TDMPC2.of(tdmpc2(bins=11), **{**SETTINGS, "action_repeat": 0})
 
 
-def test_checkpoints_on_pixels_are_refused():
-    with pytest.raises(WorldModelError, match="this TD-MPC2 reads pixels"):
-        TDMPC2.of({**tdmpc2(bins=11), "_encoder.rgb.2.weight": torch.zeros(3, 4)}, **SETTINGS)
+OF_PIXELS = {name: value for name, value in SETTINGS.items() if name != "obs_keys"}
+
+
+def test_frames_are_read_by_convolutions_without_the_random_shifts_of_training(tmp_path):
+    state = tdmpc2(channels=8, bins=11, action=2)
+    torch.save({"model": state}, tmp_path / "model.pt")
+    model = TDMPC2.load(tmp_path / "model.pt", **OF_PIXELS)
+    pictures = np.random.default_rng(0).integers(0, 256, (5, 3, 64, 64, 3), dtype=np.uint8)
+    # Channels are the colours of the oldest frame, then those of the next.
+    hidden = torch.tensor(np.concatenate([*np.moveaxis(pictures, 1, 0)], axis=-1)).double()
+    hidden = hidden.permute(0, 3, 1, 2) / 255 - 0.5
+    for place, stride in ((2, 2), (4, 2), (6, 2), (8, 1)):
+        weight, bias = (state[f"_encoder.rgb.{place}.{n}"].double() for n in ("weight", "bias"))
+        hidden = torch.nn.functional.conv2d(hidden, weight, bias, stride)
+        hidden = hidden if place == 8 else hidden.clamp(min=0)
+    expected = hidden.reshape(5, 16, 8).softmax(dim=-1).reshape(5, 128).numpy()
+    assert expected.std() > 0.05
+    assert model.encode(torch.tensor(pictures)).numpy() == pytest.approx(expected, abs=1e-5)
+    assert model.encode(pictures) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_network_of_frames_is_held_to_pictures_as_it_reads_them(tmp_path):
+    model = TDMPC2.of(tdmpc2(channels=8, bins=11, action=2), **OF_PIXELS)
+    task = SimpleNamespace(
+        name="reacher", observation_size=6, actions=BoxActions([-1, -1], [1, 1]), action_repeat=2
+    )
+    cure = r'Write observe=\{"size": 64, "stack": 3\} in the marker, and no goals=\.'
+    with pytest.raises(WorldModelError, match=f"observes 6 numbers. {cure}"):
+        model.for_task(task)
+    task.picture_shape, task.pictures = (4, 84, 84, 3), len
+    with pytest.raises(WorldModelError, match=rf"is seen as \(4, 84, 84, 3\)\. {cure}"):
+        model.for_task(task)
+    task.picture_shape = (3, 64, 64, 3)
+    assert model.for_task(task) is model
+    torch.save(tdmpc2(channels=8, bins=11, action=2), tmp_path / "model.pt")
+    with pytest.raises(WorldModelError, match="is given pictures: leave it out"):
+        load(tmp_path / "model.pt", task, rate_by="observations", **OF_PIXELS)
+    with pytest.raises(WorldModelError, match=r"this TDMPC2 reads numbers, and .*\. Leave "):
+        TDMPC2.of(tdmpc2(bins=11, action=2), **SETTINGS).for_task(task)
+    with pytest.raises(WorldModelError, match="do not say action_repeat, simnorm_dim, discount"):
+        TDMPC2.of(tdmpc2(channels=8, bins=11))
 
 
 def test_the_policy_squashes_its_mean_and_noise_in_the_units_of_the_task():

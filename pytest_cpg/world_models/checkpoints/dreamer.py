@@ -1,8 +1,9 @@
 """DreamerV3: a recurrent latent world model (Hafner et al. 2023), as its PyTorch port stores it.
 
-The world model of NM512/dreamerv3-torch on state observations, and its actor of continuous actions
-where the file has one, in torch alone; the critic is not used. Compared with an independent forward
-pass on weights made for the purpose; not tested on published weights.
+The world model of NM512/dreamerv3-torch on state observations or on pictures, and its actor of
+continuous actions where the file has one, in torch alone; the critic is not used, nor are pictures
+decoded. Compared with an independent forward pass on weights made for the purpose; not tested on
+published weights.
 """
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ _UPDATE_BIAS = -1.0
 # Of the actor: least and largest deviation, and what its sigmoid begins from.
 _DEVIATIONS, _DEVIATION_BIAS = (0.1, 1.0), 2.0
 _DECODED = "heads.decoder._mlp.mean_layer."
-# Whether an episode goes on, which plans are not rated by.
-_UNUSED = ("heads.cont.",)
+# Whether an episode goes on, and pictures that are imagined, which plans are not rated by.
+_UNUSED = ("heads.cont.", "heads.decoder._cnn.")
+# Three layers for each halving of a picture, down to so many pixels of a side.
+_PIXELS, _LEAST = "encoder._cnn.layers.", 4
 
 
 def read(checkpoint: Checkpoint) -> DreamerV3 | None:
@@ -125,10 +128,20 @@ class DreamerV3(Official):
             )
         self._classes = 0 if is_gaussian else classes
         self._groups = stochastic // max(1, self._classes)
-        self.observation_size = tensors["encoder._mlp.layers.Encoder_linear0.weight"].shape[1]
+        self._encoder: torch.nn.Module
+        if convolutions := part(tensors, _PIXELS):
+            halvings = _halvings(tensors)
+            self.picture, self.observation_size = (1, _LEAST << halvings), 0
+            stages = (_Halving(convolutions, 3 * stage) for stage in range(halvings))
+            self._encoder = torch.nn.Sequential(*stages, torch.nn.Flatten())
+            # A picture that is decoded is no observation.
+            self.__dict__["decode"] = None
+        else:
+            self.observation_size = tensors["encoder._mlp.layers.Encoder_linear0.weight"].shape[1]
+            self._encoder = _stack(tensors, "encoder._mlp.layers.Encoder")
+            self._decoder = _stack(tensors, "heads.decoder._mlp.layers.Decoder")
         self.action_size = tensors["dynamics._img_in_layers.0.weight"].shape[1] - stochastic
         self._start = torch.nn.Parameter(tensors["dynamics.W"])
-        self._encoder = _stack(tensors, "encoder._mlp.layers.Encoder")
         self._joint = _normed(tensors, "dynamics._img_in_layers.0", "dynamics._img_in_layers.1")
         cell = "dynamics._cell.layers.GRU_"
         self._cell = _normed(tensors, f"{cell}linear", f"{cell}norm", is_active=False)
@@ -145,7 +158,6 @@ class DreamerV3(Official):
             _stack(tensors, "heads.reward.layers.Reward"),
             linear_of(part(tensors, "heads.reward.mean_layer.")),
         )
-        self._decoder = _stack(tensors, "heads.decoder._mlp.layers.Decoder")
         self._decoded = torch.nn.ModuleList(
             linear_of(part(tensors, f"{_DECODED}{key}.")) for key in observed
         )
@@ -164,10 +176,10 @@ class DreamerV3(Official):
 
     @on_arrays
     def encode(self, observations: Tensor) -> Tensor:
-        """Map an episode's first observations [B, O] to latents [B, Z]."""
+        """Map an episode's first observations [B, O], or pictures of 8 bits, to latents [B, Z]."""
         recurrent = torch.tanh(self._start).expand(len(observations), -1)
         classes = self._likeliest(self._prior(recurrent))
-        still = observations.new_zeros(len(observations), self.action_size)
+        still = recurrent.new_zeros(len(observations), self.action_size)
         return self._observed(recurrent, classes, still, observations)
 
     @on_arrays
@@ -214,7 +226,12 @@ class DreamerV3(Official):
     ) -> Tensor:
         """Take one step, and see what came of it."""
         after = self._next(recurrent, classes, actions)
-        embedded = self._encoder(symlog(observations[:, self.columns]))
+        if self.picture:
+            # The latest frame alone: others are remembered.
+            frames = observations[:, -1].permute(0, 3, 1, 2).to(after.dtype)
+            embedded = self._encoder(frames / 255 - 0.5)
+        else:
+            embedded = self._encoder(symlog(observations[:, self.columns]))
         seen = self._posterior(torch.cat([after, embedded], dim=-1))
         return self._packed(after, self._likeliest(seen))
 
@@ -251,6 +268,21 @@ class DreamerV3(Official):
         return logits.reshape(shape).argmax(dim=-1)
 
 
+class _Halving(torch.nn.Module):
+    """A convolution that halves a picture, a layer norm over its channels, and SiLU."""
+
+    def __init__(self, weights: Weights, place: int) -> None:
+        super().__init__()
+        named = (f"{place}.weight", f"{place + 1}.norm.weight", f"{place + 1}.norm.bias")
+        self.weight, self.gain, self.shift = (torch.nn.Parameter(weights[name]) for name in named)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        functional = torch.nn.functional
+        channels = functional.conv2d(inputs, self.weight, stride=2, padding=1).movedim(1, -1)
+        normed = functional.layer_norm(channels, self.gain.shape, self.gain, self.shift, _EPSILON)
+        return functional.silu(normed).movedim(-1, 1)
+
+
 class _Normed(torch.nn.Module):
     """A linear layer without bias, a layer norm, and SiLU where it is active."""
 
@@ -282,6 +314,11 @@ def _world_model(weights: Weights) -> Weights:
     return part(weights, "_wm.") or weights
 
 
+def _halvings(weights: Weights) -> int:
+    """Return how many times a picture is halved."""
+    return sum(name.endswith(".norm.weight") for name in part(weights, _PIXELS))
+
+
 def _decoded_keys(weights: Weights) -> list[str]:
     """Return the observations by name, in the file's order, in which the encoder joins them."""
     names = part(weights, _DECODED)
@@ -298,11 +335,16 @@ def _layout(weights: Weights) -> dict[str, Shape]:
     features, inputs = stochastic + recurrent, size("dynamics._img_in_layers.0.weight", -1)
     hidden = size("dynamics._img_in_layers.0.weight", -2)
     normed, widths = [], {}
-    for name, first in (
-        ("encoder._mlp.layers.Encoder", size("encoder._mlp.layers.Encoder_linear0.weight", -1)),
-        ("heads.decoder._mlp.layers.Decoder", features),
-        ("heads.reward.layers.Reward", features),
-    ):
+    halvings = _halvings(weights)
+    encoder, decoder, reward = (
+        "encoder._mlp.layers.Encoder",
+        "heads.decoder._mlp.layers.Decoder",
+        "heads.reward.layers.Reward",
+    )
+    stacks = {encoder: size(f"{encoder}_linear0.weight", -1), decoder: features, reward: features}
+    for name in (encoder, decoder) if halvings else ():
+        del stacks[name]
+    for name, first in stacks.items():
         pattern = rf"{re.escape(name)}_(?:linear|norm)(\d+)\."
         numbers = [int(match[1]) for key in weights if (match := re.match(pattern, key))]
         width = widths[name] = size(f"{name}_linear0.weight", -2)
@@ -310,7 +352,7 @@ def _layout(weights: Weights) -> dict[str, Shape]:
             (f"{name}_linear{i}", f"{name}_norm{i}", width if i else first, width)
             for i in range(max(numbers, default=0) + 1)
         ]
-    encoded, decoded, rewarded = widths.values()
+    encoded, decoded, rewarded = (widths.get(name, math.nan) for name in (encoder, decoder, reward))
     cell = "dynamics._cell.layers.GRU_"
     normed.append((f"{cell}linear", f"{cell}norm", hidden + recurrent, 3 * recurrent))
     for name, before in (
@@ -321,6 +363,12 @@ def _layout(weights: Weights) -> dict[str, Shape]:
         layers = f"dynamics._{name}_layers"
         normed.append((f"{layers}.0", f"{layers}.1", before, hidden))
     layout: dict[str, Shape] = {"dynamics.W": (1, recurrent)}
+    channels = 3
+    for place in range(0, 3 * halvings, 3):
+        after = size(f"{_PIXELS}{place}.weight", -4)
+        layout[f"{_PIXELS}{place}.weight"] = (after, channels, 4, 4)
+        layout |= {f"{_PIXELS}{place + 1}.norm.{name}": (after,) for name in ("weight", "bias")}
+        channels, encoded = after, after * _LEAST**2
     for linear, norm, before, after in normed:
         layout |= {f"{linear}.weight": (after, before)}
         layout |= {f"{norm}.{name}": (after,) for name in ("weight", "bias")}
@@ -339,11 +387,11 @@ def _layout(weights: Weights) -> dict[str, Shape]:
 
 def _checked(weights: Weights) -> Weights:
     """Return the weights in use, once all are right."""
-    if any(name.startswith("encoder._cnn.") for name in weights):
-        raise WorldModelError("this DreamerV3 reads pixels. Only state observations are read.")
-    layout, model = _layout(weights), "a DreamerV3 on state observations"
+    reads = "pictures" if part(weights, _PIXELS) else "state observations"
+    layout, model = _layout(weights), f"a DreamerV3 on {reads}"
     check(weights, layout, model=model, version="NM512/dreamerv3-torch", ignored=_UNUSED)
-    read = weights["encoder._mlp.layers.Encoder_linear0.weight"].shape[1]
+    first = weights.get("encoder._mlp.layers.Encoder_linear0.weight")
+    read = 0 if first is None else first.shape[1]
     observed = {key: len(weights[f"{_DECODED}{key}.bias"]) for key in _decoded_keys(weights)}
     if sum(observed.values()) != read:
         raise WorldModelError(

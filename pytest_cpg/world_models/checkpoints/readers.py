@@ -20,6 +20,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import SeenAsPictures
 from pytest_cpg.contracts.world_model import Decoder, Encoder
 from pytest_cpg.machine.files import archive_members
 from pytest_cpg.world_models.transitions import collect_transitions
@@ -150,6 +151,11 @@ def _decoded(model: Any, task: Task | None) -> Any:
         raise WorldModelError(
             'this model has no decoder, and rate_by = "observations" fits one on observations of a '
             "task: give the task."
+        )
+    if has(task, SeenAsPictures):
+        raise WorldModelError(
+            'rate_by = "observations" fits a decoder on observations, and this model is given '
+            "pictures: leave it out, and plans are rated by the model's own reward."
         )
     seen = collect_transitions(task, count=_SEEN, seed=0).observations
     return Decoded(model, fit_decoder(model, seen, seed=0))

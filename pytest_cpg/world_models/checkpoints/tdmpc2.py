@@ -1,7 +1,8 @@
 """TD-MPC2: a latent world model with its own reward and value (Hansen et al., ICLR 2024).
 
-The networks of the official checkpoints on state observations, in torch alone. Compared
-with an independent forward pass on weights made for the purpose; not tested on published weights.
+The networks of the official checkpoints on state observations or on pictures, in torch alone.
+Compared with an independent forward pass on weights made for the purpose; not tested on published
+weights.
 Layers are linear, most of them followed by a layer norm (`ln`); the tensors of the Q ensemble carry
 its members on a first axis.
 """
@@ -9,7 +10,7 @@ its members on a first axis.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import ClassVar, Self
@@ -40,6 +41,10 @@ _TASKS, _MASKS = "_task_emb.weight", "_action_masks"
 _NAMES = ("weight", "bias", "ln.weight", "ln.bias")
 # Their last layer is linear alone.
 _HEADS = ("_reward", "_pi", "_Qs.params")
+# Of the convolutions, by their place among the encoder's layers: pixels of a side, and the stride.
+# Random shifts stand before them in training, and in the official planner, too; here none does.
+_CONVOLUTIONS = {2: (7, 2), 4: (5, 2), 6: (3, 2), 8: (3, 1)}
+_PIXELS, _SIZE = "_encoder.rgb.", 64
 # Copies of the ensemble, the policy's buffers, and the head of episodic tasks.
 _UNUSED = (
     "_detach_Qs",
@@ -68,7 +73,7 @@ class TDMPC2(Official):
     weights : mapping
         As the official code names them, now or before.
     obs_keys : sequence of str, or str
-        Names of the observations, in the order of training.
+        Names of the observations, in the order of training; none of a network that reads pictures.
     action_repeat : int
         Control steps per action in training.
     simnorm_dim : int
@@ -99,10 +104,10 @@ class TDMPC2(Official):
         self,
         weights: Weights,
         *,
-        obs_keys: Sequence[str] | str,
         action_repeat: int,
         simnorm_dim: int,
         discount: float,
+        obs_keys: Sequence[str] | str = (),
         action_low: float = -1.0,
         action_high: float = 1.0,
         task_index: int | None = None,
@@ -138,10 +143,22 @@ class TDMPC2(Official):
         head = tensors["_reward.2.bias"]
         self.register_buffer("bins", torch.linspace(-_LIMIT, _LIMIT, len(head), dtype=head.dtype))
 
+    @classmethod
+    def needed(cls, weights: Weights) -> Mapping[str, str]:
+        """Return what to type for each setting that these weights need."""
+        if not part(weights, _PIXELS):
+            return cls.NEEDED
+        return {name: example for name, example in cls.NEEDED.items() if name != "obs_keys"}
+
     def _build(self, tensors: Weights) -> None:
-        self.observation_size = tensors["_encoder.state.0.weight"].shape[1]
         self.action_size = len(tensors["_pi.2.bias"]) // 2
-        self._encoder = _network(part(tensors, "_encoder.state."), simplex=self._simplex)
+        if convolutions := part(tensors, _PIXELS):
+            self.picture = (convolutions["2.weight"].shape[1] // 3, _SIZE)
+            self.observation_size = 0
+            self._encoder = _convolutional(convolutions, simplex=self._simplex)
+        else:
+            self.observation_size = tensors["_encoder.state.0.weight"].shape[1]
+            self._encoder = _network(part(tensors, "_encoder.state."), simplex=self._simplex)
         self._dynamics = _network(part(tensors, "_dynamics."), simplex=self._simplex)
         self._reward = _network(part(tensors, "_reward."))
         self._policy = _network(part(tensors, "_pi."))
@@ -167,8 +184,13 @@ class TDMPC2(Official):
 
     @on_arrays
     def encode(self, observations: Tensor) -> Tensor:
-        """Map observations [B, O] to latents [B, Z]."""
-        latents: Tensor = self._encoder(observations[:, self.columns])
+        """Map observations [B, O], or pictures [B, F, H, W, 3] of 8 bits, to latents [B, Z]."""
+        if self.picture:
+            channels = observations.permute(0, 1, 4, 2, 3).flatten(1, 2)
+            observations = channels.to(self.bins.dtype) / 255 - 0.5
+        else:
+            observations = observations[:, self.columns]
+        latents: Tensor = self._encoder(observations)
         return latents
 
     @on_arrays
@@ -237,6 +259,19 @@ class _Layer(torch.nn.Module):
         return groups.softmax(dim=-2).transpose(-1, -2).reshape(normed.shape)
 
 
+def _convolutional(weights: Weights, *, simplex: int) -> torch.nn.Sequential:
+    """Return the layers that read frames, with a rectifier between convolutions."""
+    layers: list[torch.nn.Module] = []
+    for place, (side, stride) in _CONVOLUTIONS.items():
+        own = part(weights, f"{place}.")
+        after, before = own["weight"].shape[:2]
+        layer = torch.nn.Conv2d(before, after, side, stride, dtype=own["weight"].dtype)
+        layer.load_state_dict(own)
+        layers += [layer, torch.nn.ReLU()]
+    simplices = (torch.nn.Unflatten(1, (-1, simplex)), torch.nn.Softmax(dim=-1))
+    return torch.nn.Sequential(*layers[:-1], torch.nn.Flatten(), *simplices, torch.nn.Flatten())
+
+
 def _network(weights: Weights, *, simplex: int = 0) -> torch.nn.Sequential:
     """Return the layers that weights are numbered by; a layer without a norm is linear alone."""
     count = _depth(weights)
@@ -269,7 +304,8 @@ def _renamed(weights: Weights) -> Weights:
 
 def _layout(weights: Weights) -> dict[str, Shape]:
     """Return every name in use with its shape, as the sizes follow from the weights."""
-    size, is_multitask = partial(size_of, weights), _TASKS in weights
+    size, reads_pictures = partial(size_of, weights), bool(part(weights, _PIXELS))
+    is_multitask = _TASKS in weights and not reads_pictures
     task = size(_TASKS, -1) if is_multitask else 0
     latent, hidden = size("_dynamics.2.weight", -2), size("_dynamics.0.weight", -2)
     bins, action = size("_reward.2.weight", -2), size("_pi.2.weight", -2) // 2
@@ -283,7 +319,14 @@ def _layout(weights: Weights) -> dict[str, Shape]:
         "_pi": (latent + task, hidden, hidden, 2 * action),
         "_Qs.params": (joint, hidden, hidden, bins),
     }
-    layout = {_TASKS: (size(_TASKS, -2), task)} if is_multitask else {}
+    layout: dict[str, Shape] = {_TASKS: (size(_TASKS, -2), task)} if is_multitask else {}
+    if reads_pictures:
+        del widths["_encoder.state"]
+        before, channels = size(f"{_PIXELS}2.weight", -3), size(f"{_PIXELS}2.weight", -4)
+        for place, (side, _) in _CONVOLUTIONS.items():
+            layout[f"{_PIXELS}{place}.weight"] = (channels, before, side, side)
+            layout[f"{_PIXELS}{place}.bias"] = (channels,)
+            before = channels
     for network, sizes in widths.items():
         members = [size("_Qs.params.0.weight", -3)] * (network == "_Qs.params")
         for layer, (before, after) in enumerate(pairwise(sizes)):
@@ -296,12 +339,6 @@ def _layout(weights: Weights) -> dict[str, Shape]:
 
 def _checked(weights: Weights) -> Weights:
     """Return the weights in use by their present names, or raise WorldModelError."""
-    pixels = [name for name in weights if name.startswith("_encoder.rgb.")]
-    if pixels:
-        raise WorldModelError(
-            f"this TD-MPC2 reads pixels ({pixels[0]} has shape {list(weights[pixels[0]].shape)}). "
-            f"Only checkpoints on state observations are read."
-        )
     version = "no known layout of the Q ensemble"
     if any(re.fullmatch(r"_Qs\.params\.\d+", name) for name in weights):
         version = "the layout of before October 2024, whose Q ensemble is numbered (functorch)"
@@ -312,7 +349,8 @@ def _checked(weights: Weights) -> Weights:
     elif any(re.match(r"_Qs\.params\.\d+\.", name) for name in weights):
         version = "the current layout (tensordict)"
     renamed = _renamed(weights)
-    layout, model = _layout(renamed), "a TD-MPC2 on state observations"
+    reads = "pictures" if part(renamed, _PIXELS) else "state observations"
+    layout, model = _layout(renamed), f"a TD-MPC2 on {reads}"
     check(renamed, layout, model=model, version=version, ignored=_UNUSED)
     return {name: renamed[name] for name in layout}
 

@@ -14,7 +14,7 @@ import numpy as np
 from pytest_cpg.contracts import Task, WorldModelError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.task import ActionRepeat, ObservationKeys
+from pytest_cpg.contracts.task import ActionRepeat, ObservationKeys, SeenAsPictures
 from pytest_cpg.world_models.binding.tensors import Tensor, torch
 from pytest_cpg.world_models.weights import Weights, read_weights
 
@@ -26,7 +26,7 @@ ACTION_BOUNDS = {
 
 
 class Official(torch.nn.Module):
-    """A network on state observations that was trained by others' code."""
+    """A network on state observations, or on pictures, that was trained by others' code."""
 
     # What to type for each setting, by its name; that of others is known without.
     NEEDED: ClassVar[Mapping[str, str]]
@@ -35,6 +35,8 @@ class Official(torch.nn.Module):
     columns: Tensor
     observation_size: int
     action_size: int
+    #: Of pictures that it reads: how many frames, and pixels of a side.
+    picture: tuple[int, int] | None = None
 
     def __init__(
         self,
@@ -65,9 +67,10 @@ class Official(torch.nn.Module):
     @classmethod
     def of(cls, weights: Weights, *, task: Task | None = None, **settings: Any) -> Self:
         """Return a network of weights that are read already; settings as for `load`."""
-        examples, model = {**cls.NEEDED, **cls.OTHERS}, cls.__name__
+        needed = cls.needed(weights)
+        examples, model = {**needed, **cls.OTHERS}, cls.__name__
         keys = _keys_of(task)
-        if keys and "obs_keys" in cls.NEEDED:
+        if keys and "obs_keys" in needed:
             of_task = f"# of {task.name}; in the order of training"  # type: ignore[union-attr]
             examples["obs_keys"] = f"{json.dumps([*keys])}  {of_task}"
         for name, value in settings.items():
@@ -77,7 +80,7 @@ class Official(torch.nn.Module):
                 raise WorldModelError(f"{model} has no setting {name}. {fix}")
             if value is not None and not _suits(value, examples[name]):
                 raise WorldModelError(f"{name}: got {value!r}. Write {name} = {examples[name]}")
-        missing = [name for name in cls.NEEDED if settings.get(name) is None]
+        missing = [name for name in needed if settings.get(name) is None]
         if missing:
             lines = "\n".join(f"    {name} = {examples[name]}" for name in missing)
             raise WorldModelError(
@@ -89,13 +92,20 @@ class Official(torch.nn.Module):
         network: Self = make(weights, **settings)
         return network
 
+    @classmethod
+    def needed(cls, weights: Weights) -> Mapping[str, str]:
+        """Return what to type for each setting that these weights need."""
+        del weights
+        return cls.NEEDED
+
     def for_task(self, task: Task) -> Self:
         """Return this model, reading the task's observations in its own order.
 
         Raises WorldModelError when it was trained on something else than this task offers.
         """
         model, sizes = type(self).__name__, (self.observation_size, self.action_size)
-        of_task = (task.observation_size, task.actions.size)
+        self._check_pictures(task)
+        of_task = (sizes[0] if self.picture else task.observation_size, task.actions.size)
         if of_task != sizes:
             raise WorldModelError(
                 f"this {model} reads observations of size {sizes[0]} and actions of size "
@@ -110,6 +120,8 @@ class Official(torch.nn.Module):
                 f"{self.action_high:g}, and those of {task.name!r} go from {low.min():g} to "
                 f"{high.max():g}. Give action_low= and action_high= as they were in training."
             )
+        if self.picture:
+            return self
         # A task that names its observations lets their order be checked.
         offered = _keys_of(task)
         if offered and sorted(offered) != sorted(self.obs_keys):
@@ -123,6 +135,25 @@ class Official(torch.nn.Module):
         ]
         self.columns.copy_(torch.tensor(columns or range(sizes[0])))
         return self
+
+    def _check_pictures(self, task: Task) -> None:
+        """Raise WorldModelError unless a task is seen as the pictures that this network reads."""
+        shape = task.picture_shape if has(task, SeenAsPictures) else None
+        wanted = None if self.picture is None else (self.picture[0], *2 * self.picture[1:], 3)
+        if shape == wanted:
+            return
+        model, of_task = type(self).__name__, f"{task.name!r} is seen as {shape}"
+        if self.picture is None:
+            raise WorldModelError(
+                f"this {model} reads numbers, and {of_task}: frames, rows, columns and colours. "
+                f"Leave observe= out of the marker."
+            )
+        stack, size = self.picture
+        other = of_task if shape else f"{task.name!r} observes {task.observation_size} numbers"
+        raise WorldModelError(
+            f"this {model} reads {stack} frames of {size} x {size} pixels, and {other}. Write "
+            f'observe={{"size": {size}, "stack": {stack}}} in the marker, and no goals=.'
+        )
 
     def scaled(self, actions: Tensor) -> Tensor:
         """Return actions [..., A] on the scale from -1 to 1."""
