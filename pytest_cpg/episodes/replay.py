@@ -119,6 +119,41 @@ class Replay:
         predicted = [learned.predicted for _, learned in self.traces.values()]
         return self.has_own_score and all((p == p[:, :1]).all() for p in predicted)
 
+    def broken_promises(self, share: float = 0.25) -> dict[str, npt.NDArray[Any]]:
+        """Return where the learned arm's plans broke their promise most, the worst first.
+
+        ``states`` [N, S] are those in which they were made, ``episodes`` and ``steps`` [N] say
+        where that was, and ``optimism`` [N] how much nearer to the goal they promised to come. It
+        is a share of all plans that promised too much, and at least one of these.
+        """
+        rounds = [
+            (float(optimism), episode, int(at), learned.states[at])
+            for episode, (_, learned) in self.traces.items()
+            for optimism, at in zip(learned.optimism, learned.at, strict=True)
+            if optimism < 0
+        ]
+        rounds.sort(key=lambda one: one[:3])
+        worst = rounds[: max(1, round(share * len(rounds)))]
+        optimism, episodes, steps, states = zip(*worst, strict=True) if worst else ([],) * 4
+        return {
+            "states": np.array(states, dtype=np.float64),
+            "episodes": np.array(episodes, dtype=np.int64),
+            "steps": np.array(steps, dtype=np.int64),
+            "optimism": np.array(optimism, dtype=np.float64),
+        }
+
+    def save_broken_promises(self, path: Path) -> int:
+        """Write `broken_promises` to an ``.npz``, and return how many there are; of none nothing.
+
+        Raises CpgError, naming the path and what the system says.
+        """
+        broken = self.broken_promises()
+        if len(broken["states"]):
+            file = io.BytesIO()
+            np.savez(file, **broken)  # type: ignore[arg-type]  # as below
+            write_bytes(path, file.getvalue(), what="the states")
+        return len(broken["states"])
+
     def save(self, path: Path) -> None:
         """Write everything to a compressed ``.npz`` without pickles; parent folders are made.
 

@@ -281,7 +281,12 @@ def follow(config: pytest.Config, options: Mapping[str, Option], collected: Coll
         from pytest_cpg.plugin.replay import SessionReplay
 
         is_filmed = "render" in settings.switches
-        replay = SessionReplay(config, settings.typed["replay"], is_filmed=is_filmed)
+        replay = SessionReplay(
+            config,
+            settings.typed["replay"],
+            is_filmed=is_filmed,
+            states=settings.typed.get("states", ""),
+        )
         if replay.place and config.args_source is not config.ArgsSource.ARGS:
             config.args = [replay.place]
     hooks = GateHooks(SessionScope(config, settings, collected, replay))

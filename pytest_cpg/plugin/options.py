@@ -76,6 +76,15 @@ OPTIONS = (
         is_for_one_run=True,
     ),
     _OfSession(
+        "states",
+        path,
+        "",
+        "FILE",
+        "write the states in which replayed plans broke their promise most, for "
+        "collect_transitions(starts=)",
+        is_for_one_run=True,
+    ),
+    _OfSession(
         "require",
         all_or_whole,
         "",

@@ -150,8 +150,10 @@ def strip_lost(
 class SessionReplay:
     """What --cpg-replay asks for: ``FILE``, or ``FILE::7,9`` for some of its episodes."""
 
-    def __init__(self, config: pytest.Config, target: str, *, is_filmed: bool) -> None:
-        self._config, self._is_filmed = config, is_filmed
+    def __init__(
+        self, config: pytest.Config, target: str, *, is_filmed: bool, states: str = ""
+    ) -> None:
+        self._config, self._is_filmed, self._states = config, is_filmed, states
         try:
             path, some = lost_episodes.parse_target(target)
             self._path = config.invocation_params.dir / path
@@ -226,10 +228,21 @@ class SessionReplay:
             self.lines.append(f" traces: {path_from_here(self._config, traces)}")
         except CpgError as error:
             self.lines.append(f" no traces: {error}")
+        if self._states:
+            self.lines.append(self._broken(replayed))
         if self._is_filmed:
             self.lines += self._filmed(replayed, run.task(gate.spec.task))
         count = len(self._episodes)
         pytest.skip(f"replayed {count} episode{'s'[: count != 1]}; a replay has no verdict")
+
+    def _broken(self, replayed: Replay) -> str:
+        """Write where plans broke their promise, and return where that is, or why it is not."""
+        path = self._config.invocation_params.dir / self._states
+        count = replayed.save_broken_promises(path)
+        if not count:
+            return " no broken promises: no plan promised more than it came to"
+        typed = path_from_here(self._config, path)
+        return f" broken promises: {typed}, {count} state{'s'[: count != 1]}"
 
     def _filmed(self, replayed: Replay, task: Task) -> Iterator[str]:
         """Film every episode, and yield where each film is, or why there are no more."""

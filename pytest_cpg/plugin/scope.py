@@ -54,6 +54,11 @@ def check_session(config: pytest.Config, settings: Settings) -> None:
         )
     if any(map(settings.of_session, FORMATS)):
         SessionOutputs(config, settings).check()
+    if "states" in settings.typed and "replay" not in settings.typed:
+        raise pytest.UsageError(
+            "--cpg-states writes where replayed plans broke their promise. Add the "
+            "--cpg-replay=FILE that a gate prints when it fails."
+        )
     if "render" in settings.switches:
         if "replay" not in settings.typed:
             raise pytest.UsageError(

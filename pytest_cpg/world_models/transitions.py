@@ -79,6 +79,10 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.observations)
 
+    def __getitem__(self, rows: slice) -> Transitions:
+        """Return some of the transitions, such as the first ``[:2000]``."""
+        return Transitions(**{name: values[rows] for name, values in self._arrays.items()})
+
     def __add__(self, more: Transitions) -> Transitions:
         """Return these transitions and then others, with what both have."""
         mine, others = self._arrays, more._arrays

@@ -69,6 +69,17 @@ def drawn(project):
     return project
 
 
+def test_states_of_broken_promises_begin_a_collection(project, lost):
+    result = project.runpytest(f"--cpg-replay={lost}", "--cpg-states=broken.npz")
+    result.stdout.fnmatch_lines(["* broken promises: broken.npz, *states"])
+    with np.load(project.path / "broken.npz") as broken:
+        assert len(broken["states"]) == len(broken["optimism"]) >= 1
+        assert (np.diff(broken["optimism"]) >= 0).all()
+        assert (broken["optimism"] < 0).all()
+    alone = project.runpytest("--cpg-states=broken.npz")
+    alone.stderr.fnmatch_lines(["*Add the --cpg-replay=FILE that a gate prints when it fails."])
+
+
 def test_a_gate_that_fails_says_how_to_replay_what_it_lost(project, failed, lost):
     assert failed.result.ret == 1
     shown = failed.result.stdout.str()

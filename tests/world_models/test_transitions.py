@@ -333,6 +333,7 @@ def test_files_are_mapped_and_hold_what_was_saved(tmp_path):
     both = loaded + kept
     assert len(both) == 240
     assert (both.rewards[120:] == kept.rewards).all()
+    assert is_same(both[120:], kept)
     np.savez(packed, observations=np.zeros((2, 2)))
     with pytest.raises(CpgError, match=r"packed.npz' holds no transitions: .*actions"):
         Transitions.load(packed)

@@ -1,0 +1,211 @@
+"""A gate that buys data: python targeted.py --jobs=2
+
+A gate is asked, transitions are collected where it says, a network is trained on all of them, and
+the gate is asked again; the data grow by the same factor each time. Three ways to buy are compared:
+
+uniform    random actions from the task's own starts
+targeted   from the states in which plans broke their promise most in lost episodes: half of the
+           episodes by the planner with that model, half random; each as long as a plan
+planner    the planner with that model from the task's own starts
+
+The gate that says where to collect has other starts than the one that is reported. What is found is
+written to results/targeted.json, .md and .svg; --tables writes the latter anew.
+"""
+
+import time
+from itertools import pairwise
+
+import figures
+import numpy as np
+from spread import HERE, parsed, results_of
+from worlds import described, fitted, judged, planner_of, task_of
+
+from pytest_cpg.contracts import CpgError
+from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.replay import replay
+from pytest_cpg.world_models import OracleDynamics, collect_transitions
+
+# Transitions at first, the factor by which they grow, and at the end.
+GROWTH, ROUNDS = 2**0.5, 9
+FIRST = {"cartpole-swingup": 60, "reacher-easy": 500}
+WAYS = ("uniform", "targeted", "planner")
+SEEDS = (0, 1, 2, 3, 4)
+EPISODES, ASKED, REPORTED = 20, 1000, 100
+# Lost episodes that are replayed to find broken promises.
+REPLAYED = 5
+GOOD = "MODEL AS GOOD AS ORACLE"
+NOISE = 0.1
+COLOURS = {"uniform": "#808080", "targeted": "#2a78b5", "planner": "#d1702a"}
+HELD = "held-3"
+
+
+def bought(way, name, model, found, *, count, seed):
+    """Return transitions that a gate's result leads to, and what they were chosen by."""
+    task, planner = task_of(name), planner_of(name)
+    usual = {"count": count, "seed": seed, "episode_steps": task.budget}
+    if way == "planner":
+        return collect_transitions(task, **usual, policy=(planner, model), noise=NOISE), "plans"
+    if found is not None and found.lost_episodes:
+        design = Design(task=task, planner=planner, episodes=EPISODES, seed=found.result.seed)
+        replayed = replay(
+            design,
+            oracle=OracleDynamics(task),
+            learned=model,
+            episodes=found.lost_episodes[:REPLAYED],
+        )
+        broken = replayed.broken_promises()["states"]
+        if len(broken):
+            usual["episode_steps"] = planner.horizon
+            policy = {(planner, model): 0.5, HELD: 0.5}
+            data = collect_transitions(task, **usual, starts=broken, policy=policy, noise=NOISE)
+            return data, "broken promises"
+    # Nothing was lost: there is nowhere to go.
+    return collect_transitions(task, **usual, policy=HELD), "random actions"
+
+
+def measured(cell):
+    """Buy data for one network, and return what the gate said of each size."""
+    begun = time.process_time()
+    name, way, seed = cell["task"], cell["way"], cell["seed"]
+    task, rounds = task_of(name), []
+    data = collect_transitions(
+        task, count=FIRST[name], seed=1000 * seed, episode_steps=task.budget, policy=HELD
+    )
+    for step in range(1, cell["rounds"] + 1):
+        model = fitted(name, data, seed=seed)
+        found = judged(name, model, episodes=EPISODES, seed=REPORTED, diagnose="never")
+        rounds.append({"transitions": len(data), **described(found)})
+        if step == cell["rounds"]:
+            break
+        asked, cause = None, "not asked"
+        if way == "targeted":
+            asked = judged(name, model, episodes=EPISODES, seed=ASKED + seed, training_data=data)
+            cause = str(asked.result.diagnosis.cause) if asked.result.diagnosis else "none"
+        count = round(FIRST[name] * GROWTH**step) - len(data)
+        try:
+            more, by = bought(way, name, model, asked, count=count, seed=1000 * seed + step)
+        except CpgError as error:
+            rounds[-1]["error"] = str(error)
+            break
+        rounds[-1] |= {"cause": cause, "bought by": by}
+        data += more
+    return {"cell": cell, "rounds": rounds, "seconds": round(time.process_time() - begun, 1)}
+
+
+def reached(rounds, share=None):
+    """Return the transitions from which on a gate's verdict is good, or its success a share.
+
+    A verdict that is lost again was luck: what counts is the last size before which it was not.
+    """
+    enough = None
+    for row in rounds:
+        is_good = row["learned"] >= share * row["oracle"] if share else row["verdict"] == GOOD
+        enough = (enough or row["transitions"]) if is_good else None
+    return enough
+
+
+def of(found, name, way):
+    rows = [row for row in found if (row["cell"]["task"], row["cell"]["way"]) == (name, way)]
+    return sorted(rows, key=lambda row: row["cell"]["seed"])
+
+
+def table(found):
+    lines = [
+        "| task | data | transitions to a good verdict, each seed | median | to 0.8 of the oracle, "
+        "each seed | median | solved per thousand transitions |",
+        "|" + "---|" * 7,
+    ]
+    for name in FIRST:
+        for way in WAYS:
+            rows = of(found, name, way)
+            if not rows:
+                continue
+            columns = [name, way]
+            for share in (None, 0.8):
+                sizes = [reached(row["rounds"], share) for row in rows]
+                columns.append(", ".join("-" if size is None else str(size) for size in sizes))
+                middle = np.median([np.inf if size is None else size for size in sizes])
+                columns.append(f"{middle:.0f}" if np.isfinite(middle) else "-")
+            columns.append(f"{per_thousand(rows):.1f}")
+            lines.append(f"| {' | '.join(columns)} |")
+    last = max((row["rounds"][-1]["transitions"] for row in found), default=0)
+    return "\n".join(lines) + (
+        f"\n\nA size counts from which on no larger one is worse; a dash: not up to the end, "
+        f"{last} transitions at most. Solved per thousand: starts of {EPISODES} that each further "
+        f"thousand transitions wins, up to where nine in ten are solved; mean over seeds.\n"
+    )
+
+
+def per_thousand(rows):
+    """Return the starts that a thousand transitions win, up to where nine in ten are solved."""
+    won = []
+    for row in rows:
+        rounds = row["rounds"]
+        last = next(
+            (part for part in rounds if part["learned"] >= 0.9 * part["episodes"]), rounds[-1]
+        )
+        # From none: what a model of no data solves.
+        won.append(1000 * last["learned"] / last["transitions"])
+    return float(np.mean(won))
+
+
+def figure(found):
+    """Draw the success of each way's networks against the transitions, each seed and their mean."""
+    panel, foot = 330, 240
+    marks = [figures.text(8, 16, "success rate of the learned arm; thick: mean of the seeds")]
+    for column, name in enumerate(FIRST):
+        left = 50 + panel * column
+        marks.append(figures.text(left + 130, 36, name, "middle"))
+        for level in (0, 0.5, 1):
+            y = foot - 180 * level
+            marks += [
+                figures.line(left, y, left + 280, y),
+                figures.text(left - 6, y + 4, f"{level:g}", "end"),
+            ]
+        for number in range(0, ROUNDS, 2):
+            x = left + 10 + 260 * number / (ROUNDS - 1)
+            size = round(FIRST[name] * GROWTH**number)
+            marks.append(figures.text(x, foot + 18, str(size), "middle"))
+        for way in WAYS:
+            curves = [
+                [part["learned"] / part["episodes"] for part in row["rounds"]]
+                for row in of(found, name, way)
+            ]
+            curves = [(curve, 0.4) for curve in curves if len(curve) == ROUNDS]
+            if curves:
+                curves.append((np.mean([curve for curve, _ in curves], axis=0), 2.5))
+            for curve, width in curves:
+                places = [
+                    (left + 10 + 260 * number / (ROUNDS - 1), foot - 180 * rate)
+                    for number, rate in enumerate(curve)
+                ]
+                for (x1, y1), (x2, y2) in pairwise(places):
+                    marks.append(figures.line(x1, y1, x2, y2, COLOURS[way], width))
+    for number, way in enumerate(WAYS):
+        x = 50 + 160 * number
+        marks += [figures.dot(x, foot + 44, COLOURS[way]), figures.text(x + 10, foot + 48, way)]
+    marks.append(figures.text(340, foot + 32, "transitions", "middle"))
+    return figures.drawn(310, marks)
+
+
+def main():
+    options = parsed(__doc__)
+    cells = [
+        {"task": name, "way": way, "seed": seed, "rounds": 2 if options.tiny else ROUNDS}
+        for seed in SEEDS
+        for name in ("reacher-easy", "cartpole-swingup")
+        for way in WAYS
+    ]
+    if options.tiny:
+        cells = cells[3:6]
+    path = options.results or HERE / "results" / "targeted.json"
+    until = time.monotonic() + 60 * options.minutes
+    cells = [] if options.tables else cells
+    found = results_of(path, measured, cells, jobs=options.jobs, until=until)
+    path.with_suffix(".md").write_text(table(found))
+    path.with_suffix(".svg").write_text(figure(found))
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()
