@@ -42,6 +42,9 @@ def run(measure, cells, *, jobs, until):
             except multiprocessing.TimeoutError:
                 print("time is over", flush=True)
                 return
+            # A cell that went wrong is missing, and tried again by the next run.
+            except Exception as error:  # noqa: BLE001
+                print(f"{type(error).__name__}: {error}", flush=True)
 
 
 def results_of(path, measure, cells, *, jobs, until):
