@@ -43,7 +43,7 @@ def run(measure, cells, *, jobs, until):
                 print("time is over", flush=True)
                 return
             # A cell that went wrong is missing, and tried again by the next run.
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 print(f"{type(error).__name__}: {error}", flush=True)
 
 

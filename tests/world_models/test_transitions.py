@@ -1,4 +1,6 @@
 import dataclasses
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -337,6 +339,18 @@ def test_files_are_mapped_and_hold_what_was_saved(tmp_path):
     np.savez(packed, observations=np.zeros((2, 2)))
     with pytest.raises(CpgError, match=r"packed.npz' holds no transitions: .*actions"):
         Transitions.load(packed)
+
+
+def test_the_page_on_training_data_collects_as_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("broken.npz", states=MAZE.reset(np.arange(3)))
+    page = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")
+    section = page.partition("## Training data")[2].partition("\n## ")[0]
+    names = {"task": MAZE, "model": OracleDynamics(MAZE), "np": np}
+    for text in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+        exec(re.sub(r"count=[\d_]+", "count=60", text), names)  # noqa: S102  # what a reader types
+    assert len(names["data"]) == 120
+    assert len(names["more"]) == 60
 
 
 def test_progress_counts_the_rows():
