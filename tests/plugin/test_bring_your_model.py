@@ -31,6 +31,7 @@ CASES = {
         | {f"test_pictures_of_goals[{name}]": UNTRAINED for name in ("lewm", "pldm", "dino_wm")},
     ),
     "tdmpc2": (("torch",), {"test_tdmpc2": UNTRAINED, "test_tdmpc2_of_pictures": UNTRAINED}),
+    "simulusion": (("simulusion",), {"test_simulusion": UNTRAINED}),
     "dreamer": (("torch",), {"test_dreamer": UNTRAINED, "test_dreamer_of_pictures": UNTRAINED}),
 }
 PAGE = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
@@ -54,6 +55,20 @@ def write_dreamer(folder):
 
     torch.save(dreamer(observed=OBSERVED, action=2, parts=8)[1], folder / "dreamer.pt")
     torch.save(dreamer(action=2, parts=8, depth=8)[1], folder / "dreamer_pixels.pt")
+
+
+def write_simulusion(folder):
+    """Save what simulusion saves of its Dreamer."""
+    import cpu_torchvision  # noqa: F401 - it imports torchvision
+    import torch
+    from simulusion.configs.dreamer_config import DreamerConfig
+    from simulusion.models.dreamer import Dreamer
+    from simulusion.world_model import as_world_model
+
+    torch.manual_seed(0)
+    settings = DreamerConfig()
+    settings.buffer_size = 100
+    as_world_model(Dreamer(settings, (3, 64, 64), 2, "cpu")).save(folder / "simulusion")
 
 
 def write_mbrl(folder):
@@ -86,7 +101,12 @@ def write_mbrl(folder):
     model.save(folder / "pets")
 
 
-WRITE = {"tdmpc2": write_tdmpc2, "dreamer": write_dreamer, "mbrl": write_mbrl}
+WRITE = {
+    "tdmpc2": write_tdmpc2,
+    "dreamer": write_dreamer,
+    "mbrl": write_mbrl,
+    "simulusion": write_simulusion,
+}
 
 
 @pytest.mark.trains
@@ -127,6 +147,7 @@ def test_every_snippet_of_the_page_is_of_an_example_and_every_example_is_on_it()
     files = {
         path.name: path.read_text(encoding="utf-8")
         for path in (EXAMPLES / "bring_your_model").glob("*.*")
+        if path.is_file()
     }
     snippets = re.findall(r"^```(?:python|toml)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert len(snippets) == 6
