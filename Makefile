@@ -20,8 +20,8 @@ export OPENBLAS_NUM_THREADS ?= 1
 # pytest rewrites every module of a plugin, in every process where none has written it down.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test docs clients portability lint format bench bench-clients bench-gpu \
-    calibrate causal causal-smoke wheel install clean
+.PHONY: help demo test pythons docs clients portability lint format bench bench-clients bench-gpu \
+    calibrate causal causal-smoke reproduce reproduce-long wheel install clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,16 @@ test: $(INSTALLED) ## Run the test suite
 	@# Tests start hundreds of processes, and would compile it in each.
 	@$(BIN)/python -m compileall -q pytest_cpg
 	$(BIN)/python -m pytest -m "$(TESTS)" -n 2
+
+# What can be installed differs: 3.12 may have no small build of torch, and 3.13 no dm-control.
+pythons: ## Run the test suite on Python 3.11, 3.12 and 3.13, each in an environment of its own
+	@for of in 3.11:all,dev 3.12:control,dev 3.13:dev; do \
+	    version=$${of%%:*}; \
+	    command -v python$$version >/dev/null || { \
+	        echo "There is no python$$version here: install it, or run make test PYTHON=..."; exit 1; }; \
+	    $(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv$$version \
+	        EXTRAS=$${of#*:} || exit 1; \
+	done
 
 docs: $(INSTALLED) ## Build the site of docs/ into build/docs, and run what it shows
 	@# No picture is drawn here, and tasks of MuJoCo would ask for a display.
@@ -92,6 +102,13 @@ causal: $(INSTALLED) ## Train models of causal worlds, and write their tables (4
 
 causal-smoke: $(INSTALLED) ## Train one of them for a minute, and run its gates
 	cd examples/causal_worlds && $(CURDIR)/$(BIN)/python -m pytest -p no:cacheprovider
+
+reproduce: $(INSTALLED) ## Check the published experiments that are cheap against their results (10 minutes)
+	cd examples/experiments && $(CURDIR)/$(BIN)/python reproduce.py --check
+
+# What is there is not run again; reproduce.py --help says how to run cells side by side, or all anew.
+reproduce-long: $(INSTALLED) ## Run the published experiments that have no result yet (hours)
+	cd examples/experiments && $(CURDIR)/$(BIN)/python reproduce.py
 
 wheel: $(INSTALLED) ## Build the wheel and run the maze example on it, without any extra
 	rm -rf build/wheel

@@ -1,12 +1,13 @@
 """Figures: what the experiments found, as SVG that reads on light and dark pages."""
 
 from html import escape
+from itertools import pairwise
 from math import log10
 
-from pytest_cpg.stats import wilson_interval
+from pytest_cpg.stats import agresti_caffo_interval, wilson_interval
 
 WIDTH, LEFT, RIGHT = 720, 320, 40
-ORACLE, LEARNED, INK = "#2a78b5", "#d1702a", "#808080"
+ORACLE, LEARNED, GREEN, INK = "#2a78b5", "#d1702a", "#3f9a4f", "#808080"
 
 
 def drawn(height, marks):
@@ -99,11 +100,121 @@ def histogram(found):
     return drawn(230, [*marks, line(40, foot, 600, foot)])
 
 
+def gaps(rows):
+    """Draw gaps with their Agresti-Caffo intervals: ours, and below it the published one.
+
+    ``rows`` are a label and two arms of two counts each, ours first: oracle, its episodes, learned
+    and its episodes; None where nothing was measured.
+    """
+
+    def at(gap):
+        return LEFT + (gap + 1) / 2 * (WIDTH - LEFT - RIGHT)
+
+    foot = 30 + 34 * len(rows)
+    marks = [text(8, 14, "gap (oracle - learned), 95 %")]
+    for level in (-1, -0.5, 0, 0.5, 1):
+        marks += [line(at(level), 22, at(level), foot - 6, width=2 if level == 0 else 0.5)]
+        marks.append(text(at(level), 14, f"{level:g}", "middle"))
+    for row, (label, *counts) in enumerate(rows):
+        top = 34 + 34 * row
+        marks.append(text(LEFT - 8, top + 9, label, "end"))
+        for place, arms, colour in zip((0, 12), counts, (ORACLE, LEARNED), strict=True):
+            if arms is None:
+                marks.append(text(at(0) + 6, top + place + 4, "not run"))
+                continue
+            gap = agresti_caffo_interval(*arms)
+            y = top + place
+            marks.append(line(at(gap.low), y, at(gap.high), y, colour, 2))
+            marks.append(dot(at(gap.estimate), y, colour))
+    marks += [dot(LEFT, foot + 8, ORACLE), text(LEFT + 10, foot + 12, "ours")]
+    marks += [dot(LEFT + 80, foot + 8, LEARNED), text(LEFT + 90, foot + 12, "published")]
+    return drawn(foot + 20, marks)
+
+
+def latent_rows(found, published, cells):
+    """Return what `gaps` draws of the latent models' cells, by their labels and names."""
+    rows = []
+    for label, name in cells.items():
+        theirs, group = published[name], [c for c in found if c["cell"].split("-seed-")[0] == name]
+        n = sum(cell["episodes"] for cell in group)
+        solved = [sum(cell[arm] for cell in group) for arm in ("oracle", "learned")]
+        size = theirs.get("learned_episodes", theirs["episodes"])
+        there = theirs["oracle"], theirs["episodes"], theirs["learned"], size
+        rows.append((label, (solved[0], n, solved[1], n) if n else None, there))
+    return rows
+
+
+MODELS = {"MLP on its data": "policy-data", "TD-MPC2": "tdmpc2"}
+PLANNERS = {"random shooting": "random-shooting", "CEM": "cem"}
+
+
+def cross_environment(starts):
+    """Return how to draw the gaps of three tasks by planner and model."""
+    sizes = {"acrobot-swingup": 1, "cartpole-swingup": 5, "reacher-easy": 1}
+    cells = {
+        f"{task.partition('-')[0]}, {planner}, {model}": f"{cell}-{short}-{kind}"
+        for task, size in sizes.items()
+        for cell in (f"{task}-{starts}-size-{size}",)
+        for planner, short in PLANNERS.items()
+        for model, kind in MODELS.items()
+    }
+    return lambda found, published: gaps(latent_rows(found, published, cells))
+
+
+def capacity(found, published):
+    """Draw the gaps of the cartpole by the size of the latent model."""
+    task = "cartpole-swingup"
+    cells = {
+        f"{starts} start, size {size}, {planner}": f"{task}-{starts}-size-{size}-{short}-tdmpc2"
+        for starts in ("fixed", "sampled")
+        for planner, short in PLANNERS.items()
+        for size in (1, 5)
+    }
+    return gaps(latent_rows(found, published, cells))
+
+
+def detectability(found, published):
+    """Draw the smallest gap by the number of episodes: at the edge, published, and found."""
+
+    def at(n):
+        return 60 + 290 * (log10(n) - 1)
+
+    def up(gap):
+        return 230 - 400 * gap
+
+    marks = [text(8, 16, "gap to an oracle that solves 94 %, by episodes per arm")]
+    for level in (0, 0.1, 0.2, 0.3, 0.4, 0.5):
+        marks += [line(50, up(level), 660, up(level), width=0.5)]
+        marks.append(text(44, up(level) + 4, f"{level:g}", "end"))
+    for n in (10, 30, 100, 300, 1000):
+        marks.append(text(at(n), 250, f"{n}", "middle"))
+    for number, (name, colour) in enumerate({"edge": ORACLE, "found": GREEN}.items()):
+        points = [(at(row["episodes"]), up(row[name])) for row in found]
+        marks += [line(*a, *b, colour, 2) for a, b in pairwise(points)]
+        words = {"edge": "interval just above 0", "found": "found in 80 % of gates"}[name]
+        marks += [dot(400, 40 + 18 * number, colour), text(410, 44 + 18 * number, words)]
+    marks += [dot(at(int(n)), up(gap), LEARNED) for n, gap in published["edges"].items()]
+    marks += [dot(400, 76, LEARNED), text(410, 80, "edge, published")]
+    return drawn(262, marks)
+
+
+def of_found(draw):
+    """Return a drawing that needs no published figures."""
+    return lambda found, _published: draw(found)
+
+
+# Experiment: file and drawing.
 DRAWN = {
-    "data-size": data_size,
-    "planners": rates,
-    "perturbations": rates,
-    "horizons": rates,
-    "latent": rates,
-    "coverage": histogram,
+    "data-size": {"data-size": of_found(data_size)},
+    "planners": {"planners": of_found(rates)},
+    "perturbations": {"perturbations": of_found(rates)},
+    "horizons": {"horizons": of_found(rates)},
+    "latent": {
+        "latent": of_found(rates),
+        "gaps-fixed": cross_environment("fixed"),
+        "gaps-sampled": cross_environment("sampled"),
+        "capacity": capacity,
+    },
+    "coverage": {"coverage": of_found(histogram)},
+    "detectability": {"detectability": detectability},
 }

@@ -2,165 +2,251 @@
 
 Each experiment is a file of gates, run by pytest as any gate is. What it found is written to
 results/NAME.json, a table beside the published figures to results/NAME.md, and a figure to
-results/NAME.svg. With --tables nothing is run: tables and figures are written anew from what was
-found.
+results/NAME.svg. A cell that is there is not run again, so that what was stopped goes on; --again
+runs all. With --tables nothing is run: tables and figures are written anew from what was found.
+With --check cells are run, compared with what was found before, and not written.
 """
 
 import argparse
 import json
 import subprocess
 import sys
-import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from xml.etree import ElementTree
 
+import audit
 import coverage
+import detectability
 import figures
+import mazes
+import nuisances
 import paired
-import test_latent
+import runs
 import train_tdmpc2
 
-from pytest_cpg.stats import agresti_caffo_interval
+from pytest_cpg.stats import agresti_caffo_interval, judge_gap
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PUBLISHED = json.loads((HERE / "published.json").read_text())
+# Cheapest first: what is stopped by --minutes has the most rows.
 GATES = {
-    "data-size": "test_data_size.py",
     "planners": "test_planners.py",
-    "perturbations": "test_perturbations.py",
-    "horizons": "test_horizons.py",
+    "data-size": "test_data_size.py",
     "latent": "test_latent.py",
+    "horizons": "test_horizons.py",
+    "perturbations": "test_perturbations.py",
 }
-NAMES = [*GATES, "coverage", "paired"]
-TABLES = {"coverage": coverage.table, "paired": paired.table}
+# What is no gate: how it is measured, and its table.
+OTHERS = {
+    "coverage": (coverage.measure, coverage.table),
+    "paired": (lambda: paired.measure(PUBLISHED["paired"]), paired.table),
+    "detectability": (
+        lambda: detectability.measure(PUBLISHED["detectability"]),
+        detectability.table,
+    ),
+    "audit": (lambda: audit.measure(PUBLISHED["audit"]), audit.table),
+    "maze-horizons": (mazes.horizons, mazes.horizon_table),
+    "offline-metrics": (mazes.offline_metrics, mazes.metric_table),
+    "nuisances": (nuisances.measure, nuisances.table),
+}
+NAMES = [*GATES, *OTHERS]
+# What `make reproduce` checks.
+QUICK = {
+    "paired": None,
+    "audit": None,
+    "detectability": None,
+    "maze-horizons": None,
+    "offline-metrics": None,
+    "coverage": None,
+    "planners": (
+        "acrobot-swingup-fixed-random-shooting-10",
+        "reacher-easy-fixed-cem-30",
+        "reacher-easy-sampled-random-shooting-30",
+    ),
+}
+# Tasks and sizes of the latent models, the slowest first, and the experiments that need them.
+TRAINED = [
+    ("cartpole-swingup", 5),
+    ("cartpole-swingup", 1),
+    ("acrobot-swingup", 1),
+    ("reacher-easy", 1),
+]
+LATENT = {"latent", "horizons", "perturbations"}
 # What two more columns compare, where they are published.
 COSTS = {"compute": "model steps per executed action", "latency_ms": "ms per plan"}
 
 
 def main():
+    options = arguments()
+    RESULTS.mkdir(exist_ok=True)
+    if options.check:
+        sys.exit(check(options))
+    until = time.monotonic() + 60 * options.minutes
+    if not options.tables:
+        run_gates([name for name in options.names if name in GATES], options, until)
+    for name in options.names:
+        if name in OTHERS and not options.tables and (options.again or not kept(name)):
+            if time.monotonic() > until:
+                print(f"{name}: not run, no time left")
+                continue
+            keep(name, OTHERS[name][0]())
+        write(name)
+
+
+def arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; or all")
     parser.add_argument("--tables", action="store_true", help="write them from results/NAME.json")
+    parser.add_argument("--again", action="store_true", help="run cells that have a result, too")
+    parser.add_argument("--check", action="store_true", help="compare the cheap cells alone")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="cells at a time")
+    parser.add_argument(
+        "--minutes", type=float, default=10**4, metavar="M", help="stop then, and keep what is done"
+    )
     options = parser.parse_args()
     for name in options.names:
         if name not in NAMES:
             parser.error(f"no experiment {name!r}. Known: {', '.join(NAMES)}.")
-    RESULTS.mkdir(exist_ok=True)
-    for name in options.names or NAMES:
-        results = RESULTS / f"{name}.json"
-        found = json.loads(results.read_text())["found"] if options.tables else measured(name)
-        document = {"experiment": name, "found": found, "published": PUBLISHED[name]}
-        results.write_text(json.dumps(document, indent=1) + "\n")
-        table = TABLES[name](found, PUBLISHED[name]) if name in TABLES else gap_table(name, found)
-        (RESULTS / f"{name}.md").write_text(table)
-        if name in figures.DRAWN:
-            (RESULTS / f"{name}.svg").write_text(figures.DRAWN[name](found))
-        print(f"\n{table}")
+    options.names = options.names or NAMES
+    return options
 
 
-def measured(name):
-    """Run an experiment, and return what it found."""
-    if name == "coverage":
-        return coverage.measure()
-    return paired.measure(PUBLISHED[name]) if name == "paired" else cells_of(name)
+def kept(name):
+    """Return what an experiment has found so far."""
+    results = RESULTS / f"{name}.json"
+    return json.loads(results.read_text())["found"] if results.exists() else []
 
 
-def cells_of(name):
-    """Run an experiment's gates, and return what each found."""
-    if name == "latent":
-        train_missing()
-    with tempfile.TemporaryDirectory() as folder:
-        report, properties = Path(folder) / "report.json", Path(folder) / "junit.xml"
-        written = [f"--cpg-json={report}", f"--junit-xml={properties}"]
-        subprocess.run(
-            [sys.executable, "-m", "pytest", GATES[name], *written], cwd=HERE, check=True
-        )
-        errors = validation_errors(properties)
-        gates = json.loads(report.read_text())["gates"]
-    return [cell_of(gate, errors) for gate in gates]
+def keep(name, found):
+    document = {"experiment": name, "found": found, "published": PUBLISHED.get(name)}
+    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
 
 
-def train_missing():
-    """Train the latent models that have no checkpoint yet, all at once: each takes one thread."""
-    wanted = dict.fromkeys((task, size) for task, size, *_ in test_latent.CELLS)
-    missing = [pair for pair in wanted if not train_tdmpc2.checkpoint(*pair).exists()]
-    running = []
-    for task, size in missing:
-        print(f"training {task}, size {size}; several minutes", flush=True)
-        command = [sys.executable, "train_tdmpc2.py", task, f"--size={size}"]
-        running.append(subprocess.Popen(command, cwd=HERE, stdout=subprocess.DEVNULL))
-    for process in running:
-        if process.wait():
-            sys.exit(f"training failed: {' '.join(process.args[1:])}")
+def run_gates(names, options, until):
+    """Run the cells of experiments that have no result yet, all together."""
+    tests = {}
+    for name in names:
+        there = {} if options.again else {cell["cell"] for cell in kept(name)}
+        every = runs.cells_of(GATES[name])
+        tests |= {test: (name, [*every]) for cell, test in every.items() if cell not in there}
+    if any(name in LATENT for name, _ in tests.values()):
+        train_missing(options.jobs, until)
+
+    def keep_cell(test, cell):
+        name, order = tests[test]
+        found = {row["cell"]: row for row in [*kept(name), cell]}
+        keep(name, [found[place] for place in order if place in found])
+        print(f"{name}: {cell['cell']}: {cell['verdict']}", flush=True)
+
+    left = runs.measured(tests, jobs=options.jobs, until=until, keep=keep_cell)
+    for test in left:
+        print(f"not run: {test}")
 
 
-def cell_of(gate, errors):
-    result = gate["comparisons"][0]["result"]
-    cell = gate["id"].partition("[")[2].removesuffix("]")
-    arms = ("oracle", "learned", "chance", *(["rescored"] if result["rescored"] else []))
-    return {
-        "cell": cell,
-        **{name: result[name] for name in ("task", "planner", "starts", "seed", "verdict")},
-        "validation_error": errors.get(cell),
-        "episodes": len(result["oracle"]["successes"]),
-        **{name: sum(result[name]["successes"]) for name in arms},
-        "gap": [result["interval"][name] for name in ("estimate", "low", "high")],
-        "solved_at": {name: solved_at(result[name]) for name in arms},
-        "compute": [round(compute(result[name]), 1) for name in ("oracle", "learned")],
-        "latency_ms": [round(result[name]["latency_ms"][0], 1) for name in ("oracle", "learned")],
-        "versions": result["versions"],
-    }
+def train_missing(jobs, until):
+    """Train the latent models that have no checkpoint yet; each takes one thread."""
+    missing = [pair for pair in TRAINED if not train_tdmpc2.checkpoint(*pair).exists()]
+
+    def train(pair):
+        print(f"training {pair[0]}, size {pair[1]}", flush=True)
+        command = [sys.executable, "train_tdmpc2.py", pair[0], f"--size={pair[1]}"]
+        seconds = max(1, min(until - time.monotonic(), 10**6))
+        try:
+            subprocess.run(
+                command, cwd=HERE, check=True, stdout=subprocess.DEVNULL, timeout=seconds
+            )
+        except subprocess.TimeoutExpired:
+            print(f"not trained: {' '.join(command[1:])}")
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(train, missing))
 
 
-def compute(arm):
-    """Return the model's steps in planning for each action that was executed."""
-    return arm["rollout_steps"] * arm["decisions"] / sum(arm["steps"])
+def check(options):
+    """Measure the cheap cells, say where they are not as kept, and return how many are apart."""
+    apart, until = 0, time.monotonic() + 60 * options.minutes
+    for name in options.names:
+        if name in QUICK and name in OTHERS:
+            is_same = json.loads(json.dumps(OTHERS[name][0]())) == kept(name)
+            print(f"{name}: {'as kept' if is_same else 'NOT AS KEPT'}", flush=True)
+            apart += not is_same
+        elif name in QUICK:
+            every, cells = runs.cells_of(GATES[name]), []
+            tests = [every[cell] for cell in QUICK[name]]
+            left = runs.measured(
+                tests,
+                jobs=options.jobs,
+                until=until,
+                keep=lambda _, cell, to=cells: to.append(cell),
+            )
+            before = {cell["cell"]: cell for cell in kept(name)}
+            apart += len(left)
+            for cell in cells:
+                for arm in ("oracle", "learned"):
+                    apart += differs(cell, before[cell["cell"]], arm)
+    return apart
 
 
-def solved_at(arm):
-    """Return the step at which each episode succeeded, None for those that did not."""
-    both = zip(arm["successes"], arm["steps"], strict=True)
-    return [steps if success else None for success, steps in both]
+def append(cells, _test, cell):
+    cells.append(cell)
 
 
-def validation_errors(junit):
-    """Return the model's validation error of each cell, as the tests have recorded it."""
-    errors = {}
-    for case in ElementTree.parse(junit).iter("testcase"):  # noqa: S314  # we have written it
-        cell = case.get("name").partition("[")[2].removesuffix("]")
-        for entry in case.iter("property"):
-            if entry.get("name") == "validation_error":
-                errors[cell] = float(entry.get("value"))
-    return errors
+def differs(cell, before, arm):
+    """Say what an arm solves here and as kept, and return whether their interval leaves 0 out."""
+    here, there = (row[arm] for row in (cell, before))
+    difference = agresti_caffo_interval(here, cell["episodes"], there, before["episodes"])
+    is_apart = difference.low > 0 or difference.high < 0
+    words = "NOT AS KEPT" if is_apart else "as kept" if here == there else "near what is kept"
+    print(f"{cell['cell']}, {arm}: {here} here, {there} kept of {cell['episodes']}: {words}")
+    return is_apart
+
+
+def write(name):
+    """Write the table and the figures of what was found, and print the table."""
+    found = kept(name)
+    if not found:
+        return
+    table = (
+        OTHERS[name][1](found, PUBLISHED.get(name)) if name in OTHERS else gap_table(name, found)
+    )
+    (RESULTS / f"{name}.md").write_text(table)
+    for file, draw in figures.DRAWN.get(name, {}).items():
+        (RESULTS / f"{file}.svg").write_text(draw(found, PUBLISHED.get(name)))
+    print(f"\n{table}")
 
 
 def gap_table(name, cells):
     """Return the cells as a Markdown table, beside the published ones."""
-    # What a model's own rating loses is seen with the true dynamics.
-    rated = any("rescored" in cell for cell in cells)
-    first = "oracle rated by the model" if rated else "validation error"
     rows = [
-        f"| cell | {first} | oracle | published | difference | learned | published "
-        "| difference | verdict | what differs |",
-        "|" + "---|" * 10,
+        "| cell | validation error, or oracle rated by the model | oracle | published "
+        "| difference | learned | published | difference | gap | published | verdict "
+        "| what differs |",
+        "|" + "---|" * 12,
     ]
     costs = []
-    for label, group in grouped(name, cells).items():
-        published = PUBLISHED[name][published_cell(name, group[0])]
+    for label, group in grouped(cells).items():
+        published = PUBLISHED[name][label]
+        counts = [sum(cell[arm] for cell in group) for arm in ("oracle", "learned")]
         count = sum(cell["episodes"] for cell in group)
-        if rated:
-            columns = [label, f"{group[0].get('rescored', '-')}/{count}"]
-        else:
-            columns = [label, ", ".join(f"{cell['validation_error']:.2g}" for cell in group)]
-        for arm in ("oracle", "learned"):
-            solved = sum(cell[arm] for cell in group)
-            columns.append(f"{solved}/{count}")
-            columns += against(solved, count, published.get(arm), published["episodes"])
-        columns.append(", ".join(dict.fromkeys(cell["verdict"] for cell in group)))
-        columns.append(published.get("differs", ""))
+        errors = [cell["validation_error"] for cell in group if cell["validation_error"]]
+        rated = [cell["rescored"] for cell in group if "rescored" in cell]
+        first = ", ".join(f"{error:.2g}" for error in errors) or "-"
+        columns = [label, f"{sum(rated)}/{count}" if rated else first]
+        sizes = published["episodes"], published.get("learned_episodes", published["episodes"])
+        theirs = published["oracle"], published["learned"]
+        for solved, their, size in zip(counts, theirs, sizes, strict=True):
+            difference = agresti_caffo_interval(solved, count, their, size)
+            columns += [f"{solved}/{count}", f"{their}/{size}", interval(difference)]
+        columns += [
+            interval(agresti_caffo_interval(counts[0], count, counts[1], count)),
+            interval(agresti_caffo_interval(theirs[0], sizes[0], theirs[1], sizes[1])),
+            verdict_of(group, counts, count),
+            published.get("differs", ""),
+        ]
         rows.append(f"| {' | '.join(columns)} |")
         costs += [
             f"| {label} | {words} | {' | '.join(map(str, [*group[0][cost], *published[cost]]))} |"
@@ -170,33 +256,43 @@ def gap_table(name, cells):
     if costs:
         head = "| cell | cost | oracle | learned | oracle, published | learned, published |"
         rows += ["", head, "|" + "---|" * 6, *costs]
-    return "\n".join(rows) + "\n"
+    return "\n".join([*rows, "", *provenance(cells)]) + "\n"
 
 
-def grouped(name, cells):
-    """Return the cells of each row: the data sizes have three training seeds each."""
+def interval(of):
+    return f"{of.estimate:+.2f} [{of.low:+.2f}, {of.high:+.2f}]"
+
+
+def verdict_of(group, counts, count):
+    """Return a cell's verdict; of several seeds that of all their episodes together, then each."""
+    if len(group) == 1:
+        return group[0]["verdict"]
+    pooled = judge_gap(counts[0], count, counts[1], count)
+    seeds = dict.fromkeys(cell["verdict"] for cell in group)
+    by_seed = "each seed, too" if len(seeds) == 1 else f"by seed: {', '.join(seeds)}"
+    return f"{pooled} ({by_seed})"
+
+
+def grouped(cells):
+    """Return the cells of each row: what several seeds have in common."""
     groups = {}
     for cell in cells:
-        label = published_cell(name, cell) if name == "data-size" else cell["cell"]
+        name = cell["cell"]
+        head, _, seed = name.rpartition("-")
+        is_seed = name.count("-") == 1 and seed.isdigit() and head.isdigit()
+        label = head if is_seed else name.partition("-seed-")[0]
         groups.setdefault(label, []).append(cell)
     return groups
 
 
-def published_cell(name, cell):
-    """Return what a cell is published as, without the training seed or the way of rating."""
-    label = cell["cell"]
-    return label.rpartition("-")[0] if name in ("data-size", "latent") else label
-
-
-def against(solved, count, published, published_count):
-    """Return a published count, and the interval of ours minus theirs."""
-    if published is None:
-        return ["-", "-"]
-    difference = agresti_caffo_interval(solved, count, published, published_count)
-    return [
-        f"{published}/{published_count}",
-        f"{difference.estimate:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}]",
-    ]
+def provenance(cells):
+    """Return lines that say when and on what cells were measured."""
+    groups = {}
+    for cell in cells:
+        made = cell.get("measured")
+        words = f"{made['date']}, {made['machine']}" if made else "before dates were kept"
+        groups.setdefault(words, []).append(cell)
+    return [f"Measured {words}: {len(group)}." for words, group in groups.items()]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import pytest
 from pytest_cpg.planners import CEM
 
 
+@pytest.mark.parametrize("learned", ["random-data", "policy-data", "tdmpc2"])
 @pytest.mark.parametrize(
     (),
     [
@@ -22,5 +23,5 @@ from pytest_cpg.planners import CEM
     seed=0,
     max_verdict="MODEL BOTTLENECK",
 )
-def test_horizons(cpg):
+def test_horizons(cpg, learned):
     """One gate for each published horizon."""

@@ -5,6 +5,7 @@ import pytest
 from pytest_cpg.planners import CEM
 
 
+@pytest.mark.parametrize("learned", ["random-data", "policy-data", "tdmpc2"])
 @pytest.mark.parametrize(
     (),
     [
@@ -19,5 +20,5 @@ from pytest_cpg.planners import CEM
     episodes=50,
     max_verdict="MODEL BOTTLENECK",
 )
-def test_perturbations(cpg):
+def test_perturbations(cpg, learned):
     """One gate for each number of lost actions."""

@@ -2,8 +2,8 @@
 
 The file has the layout of the official checkpoints (Hansen, Su and Wang 2024): encoder, latent
 dynamics, reward head, ensemble of values and policy. The data are mixed: random actions that are
-held, and episodes of random shooting with the true dynamics, strong and weak. It is trained on the
-CPU, and nothing is collected with the model itself.
+held, and episodes of random shooting with the true dynamics, strong and weak. It is trained on a
+graphics processor where there is one, and nothing is collected with the model itself.
 """
 
 import argparse
@@ -332,14 +332,14 @@ def save(model, target, path):
     for number, layer in target.params.items():
         for name, value in layer.state_dict().items():
             state[f"_target_Qs_params.{number}.{name}"] = value
-    torch.save({"model": state}, path)
+    torch.save({"model": {name: value.cpu() for name, value in state.items()}}, path)
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("task", choices=("acrobot-swingup", "cartpole-swingup"))
+    parser.add_argument("task", choices=("acrobot-swingup", "cartpole-swingup", "reacher-easy"))
     parser.add_argument("--size", type=int, choices=sorted(SIZES), default=1)
     parser.add_argument("--updates", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -354,6 +354,8 @@ def main():
     def show(update, loss, seconds):
         print(f"update {update}: loss {loss:.3f}, {seconds:.0f} s", flush=True)
 
+    # Whatever the training makes is made there.
+    torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")
     model, target = train(
         task, parts, size=given.size, updates=given.updates, seed=given.seed, show=show
     )
