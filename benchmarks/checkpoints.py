@@ -18,7 +18,9 @@ def loop() -> Row:
     # A model that solves what the oracle does: of one that fails, the learned arm takes longer. The
     # true steps of reacher are cheap; where the oracle's plans are not, more is saved.
     data = collect_transitions(TASKS["reacher-easy"](), count=40_000, hold=3, seed=0)
-    model = train_mlp(data, hidden=128, epochs=50, learning_rate=5e-3, schedule="one-cycle", seed=0)
+    model = train_mlp(
+        data, epochs=30, learning_rate=2e-2, schedule="one-cycle", activation="silu", seed=0
+    )
 
     def evaluated(cache: str | None) -> None:
         for _ in range(CHECKPOINTS):

@@ -58,9 +58,9 @@ def test_init_writes_the_model_and_the_gate_of_the_second():
         (folder / f"{name}.py.txt").read_text("utf-8") for name in ("conftest", "test_planning_gap")
     )
     ours = gate("train_mlp").replace("count=transitions", "count=40_000")
-    (fitting,) = re.findall(r"train_mlp\(\s*(?:data|transitions), (.*?)\s*\)\n", model, re.DOTALL)
+    (fitting,) = re.findall(r"train_mlp\(\s*transitions, (.*)\n", model)
     (collecting,) = re.findall(r"collect_transitions\(oracle_dynamics.task, (.*)\)", model)
-    assert f"train_mlp(data, {fitting})" in ours
+    assert f"    return train_mlp(\n        data, {fitting}\n    )\n" in ours
     for argument in collecting.split(", "):
         assert argument in ours
     assert ours.endswith(test[test.index("@pytest.mark.cpg(") :])
