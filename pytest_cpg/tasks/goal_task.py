@@ -47,15 +47,43 @@ from pytest_cpg.tasks.recordings import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GoalTask:
+class TaskAround:
+    """What a task has of the one in it, be it with goals or in pictures."""
+
+    inner: Task
+    name: str = ""
+
+    def _named(self, written: str) -> str:
+        """Add what is written to the name in brackets; return the name before them."""
+        plain, _, inside = str(self.inner.name).partition(" (")
+        options = [*filter(None, [inside.removesuffix(")")]), written]
+        object.__setattr__(self, "name", f"{plain} ({', '.join(options)})")
+        return plain
+
+    @property
+    def actions(self) -> ActionSpace:
+        """What can be done at every step."""
+        return self.inner.actions
+
+    @property
+    def budget(self) -> int:
+        """Steps after which an episode has failed."""
+        return self.inner.budget
+
+    @property
+    def control_period(self) -> float:
+        """Seconds of simulated time per step."""
+        return self.inner.control_period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GoalTask(TaskAround):
     """A task whose episodes are to reach goals; see `Task`.
 
     A state [S] is the inner task's and the goal [G], and so is an observation [O].
     """
 
-    inner: Task
     goals: Goals
-    name: str = ""
     #: How many of the checked recorded steps lead where they led.
     _agreeing: int | None = field(default=None, repr=False)
 
@@ -63,9 +91,7 @@ class GoalTask:
         recording = self.goals.recording
         if recording is not None and has(self.inner, RecordedStarts):
             object.__setattr__(self, "inner", self.inner.beginning_in(recording))
-        plain, _, inside = str(self.inner.name).partition(" (")
-        options = [*filter(None, [inside.removesuffix(")")]), self.goals.written]
-        object.__setattr__(self, "name", f"{plain} ({', '.join(options)})")
+        plain = self._named(self.goals.written)
         size, columns = self.inner.observation_size, self.goals.columns
         if columns is not None and max(columns) >= size:
             raise ComponentError(
@@ -105,24 +131,9 @@ class GoalTask:
             object.__setattr__(self, "_agreeing", agreeing_steps(self.inner, recording))
 
     @property
-    def actions(self) -> ActionSpace:
-        """What can be done at every step."""
-        return self.inner.actions
-
-    @property
     def observation_size(self) -> int:
         """Numbers in one observation: the inner task's, and the goal's."""
         return self.inner.observation_size + self.goal_size
-
-    @property
-    def budget(self) -> int:
-        """Steps after which an episode has failed."""
-        return self.inner.budget
-
-    @property
-    def control_period(self) -> float:
-        """Seconds of simulated time per step."""
-        return self.inner.control_period
 
     @property
     def versions(self) -> Mapping[str, str]:

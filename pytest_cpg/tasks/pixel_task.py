@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from pytest_cpg.contracts import (
-    ActionSpace,
     BoolArray,
     ComponentError,
     FloatArray,
@@ -25,7 +24,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.parts import CacheKey, has
 from pytest_cpg.contracts.task import Pictures
-from pytest_cpg.tasks.goal_task import GoalTask
+from pytest_cpg.tasks.goal_task import GoalTask, TaskAround
 from pytest_cpg.tasks.pictures import rendered
 from pytest_cpg.tasks.pixels import Drawing, Pixels, check_plain, resized
 from pytest_cpg.tasks.renderer import Frames
@@ -95,7 +94,7 @@ class Album:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PixelTask:
+class PixelTask(TaskAround):
     """A task whose models are given pictures; see `Task` and `SeenAsPictures`.
 
     A state [S] is the inner task's, those of the steps before it, latest first, and one in which
@@ -105,20 +104,13 @@ class PixelTask:
 
     slow_pictures: ClassVar = True
 
-    inner: Task
     pixels: Pixels
-    name: str = ""
     album: Album = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        plain, _, inside = str(self.inner.name).partition(" (")
-        options = [*filter(None, [inside.removesuffix(")")]), self.pixels.written]
-        object.__setattr__(self, "name", f"{plain} ({', '.join(options)})")
-        object.__setattr__(
-            self,
-            "album",
-            Album(f"task {plain!r}", _drawing(self._drawn, self.pixels), self.pixels.size),
-        )
+        title = f"task {self._named(self.pixels.written)!r}"
+        album = Album(title, _drawing(self._drawn, self.pixels), self.pixels.size)
+        object.__setattr__(self, "album", album)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send what it is made of: frames and renderers belong to a process."""
@@ -136,24 +128,9 @@ class PixelTask:
         return value
 
     @property
-    def actions(self) -> ActionSpace:
-        """What can be done at every step."""
-        return self.inner.actions
-
-    @property
     def observation_size(self) -> int:
         """Numbers that the task rates, and a probe may read from latents."""
         return self.inner.observation_size
-
-    @property
-    def budget(self) -> int:
-        """Steps after which an episode has failed."""
-        return self.inner.budget
-
-    @property
-    def control_period(self) -> float:
-        """Seconds of simulated time per step."""
-        return self.inner.control_period
 
     @property
     def versions(self) -> Mapping[str, str]:

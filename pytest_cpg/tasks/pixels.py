@@ -13,7 +13,8 @@ from pytest_cpg.contracts.errors import needs_extra
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.tasks.renderer import Frames, View
 
-_LARGEST, _MOST = 1024, 64
+# What a frame of MuJoCo's costs grows with its pixels, and what a model is given with both.
+_LARGEST, _MOST = 512, 16
 
 
 class Drawing(NamedTuple):

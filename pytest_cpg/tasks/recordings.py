@@ -25,6 +25,8 @@ _ENDS = ("terminals", "timeouts", "terminations", "truncations")
 # how many of them may be farther off. Of 48 recorded steps of Push-T, whose states leave out a
 # velocity, two were; of those of OGBench and MuJoCo, rounded to float32, none.
 CHECKED, _OFF, _MOST_OFF = 16, 0.1, 4
+# The same share where an episode is cut in the middle: what follows is a start, and no step.
+_CUT, _MOST_CUTS = 0.8, 1
 _NEEDED = (*MARKS, "qvel", "actions")
 WRITE = 'np.savez("data.npz", observations=..., states=..., actions=...)'
 
@@ -74,6 +76,13 @@ class Recording:
                 f"{name!r} has no step that {offset} others of its episode follow: the longest of "
                 f"its episodes has {longest + 1} steps. Write offset={longest}, or less"
             )
+        if (taken := kept.get("actions")) is not None:
+            lost = np.flatnonzero(~np.isfinite(taken).all(axis=1) & (lengths > 0))
+            if lost.size:
+                raise ValueError(
+                    f"{name!r}: actions must be finite but at the last step of an episode, step "
+                    f"{lost[0]} is {taken[lost[0]]}. Leave out actions that nobody wrote down"
+                )
         digest = hashlib.sha256()
         for key, array in sorted(kept.items()):
             digest.update(f"{key}{array.shape}".encode() + np.ascontiguousarray(array).data)
@@ -168,37 +177,67 @@ def agreeing_steps(task: Task, recording: Recording) -> int | None:
 
     Raises ComponentError where more than a quarter do not.
     """
+    taken = recording.arrays.get("actions")
     repeat = task.action_repeat if has(task, ActionRepeat) else None
     single: Any = task
     if repeat not in (None, 1) and is_dataclass(single):
         single = replace(single, action_repeat=1)  # type: ignore[type-var]  # no class
-    seeds = np.arange(CHECKED)
-    rows, states = recording.rows(seeds), begun(single, recording, seeds)
-    taken = recording.arrays.get("actions")
     if taken is None:
+        begun(single, recording, np.arange(CHECKED))
         return None
     if taken.shape[1] != single.actions.size:
         raise ComponentError(
             f"goals: {recording.name!r} has actions of {taken.shape[1]} numbers, and those of "
             f"{single.name} have {single.actions.size}."
         )
-    before, after = (observed_at(single, states, recording, r) for r in (rows, rows + 1))
-    steps = single.observe(single.step(states, np.asarray(taken[rows], dtype=np.float64)))
+    elsewhere, text = _elsewhere(single, recording, taken, share=_OFF)
+    if (count := len(elsewhere)) > _MOST_OFF:
+        raise ComponentError(
+            f"goals: {recording.name!r} was not recorded of {single.name}: {text} Of {CHECKED} "
+            f"recorded steps {count} lead elsewhere. Record of this task the state before each "
+            f"action, and the action as its step takes it."
+        )
+    largest = replace(recording, starts=_jumps(recording), digest=f"{recording.digest} jumps")
+    if has(single, RecordedStarts):
+        single = single.beginning_in(largest)
+    elsewhere, text = _elsewhere(single, largest, taken, share=_CUT)
+    if len({*elsewhere.tolist()}) > _MOST_CUTS:
+        raise ComponentError(
+            f"goals: {recording.name!r} has episodes that are cut at wrong places: {text} Mark "
+            f"the last step of each episode, and not the first of the next."
+        )
+    return CHECKED - count
+
+
+def _elsewhere(
+    task: Task, recording: Recording, actions: npt.NDArray[Any], *, share: float
+) -> tuple[IntArray, str]:
+    """Return recorded steps that are off by more than a share of what changed; one in words."""
+    seeds = np.arange(CHECKED)
+    rows, states = recording.rows(seeds), begun(task, recording, seeds)
+    before, after = (observed_at(task, states, recording, r) for r in (rows, rows + 1))
+    steps = task.observe(task.step(states, np.asarray(actions[rows], dtype=np.float64)))
     moved, off = np.abs(after - before), np.abs(steps - after)
     # As much as rounding to float32 does where nothing moves.
     rounding = 1e-6 * (1 + np.abs(before).sum(axis=1))
-    is_off = ~(off.sum(axis=1) <= _OFF * moved.sum(axis=1) + rounding)
-    if is_off.sum() <= _MOST_OFF:
-        return CHECKED - int(is_off.sum())
+    is_off = ~(off.sum(axis=1) <= share * moved.sum(axis=1) + rounding)
+    if not is_off.any():
+        return rows[is_off], ""
     row = int(np.flatnonzero(is_off)[0])
     column = int(np.nanargmax(off[row])) if np.isfinite(off[row]).any() else 0
-    raise ComponentError(
-        f"goals: {recording.name!r} was not recorded of {single.name}: its action of step "
-        f"{rows[row]} leads from {before[row, column]:g} to {steps[row, column]:g} in column "
-        f"{column} of what is observed, and {after[row, column]:g} was recorded. Of {CHECKED} "
-        f"recorded steps {is_off.sum()} lead elsewhere. Record of this task the state before each "
-        f"action, and the action as its step takes it."
+    return rows[is_off], (
+        f"its action of step {rows[row]} leads from {before[row, column]:g} to "
+        f"{steps[row, column]:g} in column {column} of what is observed, and "
+        f"{after[row, column]:g} was recorded."
     )
+
+
+def _jumps(recording: Recording) -> IntArray:
+    """Return the steps of episodes after which most changes."""
+    seen = recording.arrays[next(mark for mark in MARKS if mark in recording.arrays)]
+    inside = np.flatnonzero(recording.ends > np.arange(len(seen)))
+    changes = np.abs(seen[inside + 1] - seen[inside]).sum(axis=1)
+    return np.sort(inside[np.argsort(-changes, kind="stable")[:CHECKED]])
 
 
 def _flat(

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from sessions import flat, untimed
 
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.tasks.goal_task import GoalTask
+from pytest_cpg.tasks.goals import Goals
+
 pytest.importorskip("gymnasium")
+from pytest_cpg.tasks.gymnasium import gym_task
 
 # As OGBench lays out its data sets: steps one after the other, and where an episode ends.
 RECORD = """
@@ -119,3 +124,13 @@ def test_actions_that_do_not_lead_there_are_told(gate, pytester):
     result = gate()
     result.assert_outcomes(errors=1)
     assert "it has an attribute state, to be recorded as states" in flat(result)
+
+
+def test_marks_at_the_first_step_of_the_next_episode_are_told(gate, pytester):
+    path = pytester.path / "data.npz"
+    with np.load(path) as file:
+        rows = dict(file)
+    np.savez(path, **rows | {"terminals": np.roll(rows["terminals"], 1)})
+    goals = Goals(file=path, offset=10, within=0.15).loaded()
+    with pytest.raises(ComponentError, match="cut at wrong places: its action of step"):
+        GoalTask(inner=gym_task("Pendulum-v1"), goals=goals)

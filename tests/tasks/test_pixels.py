@@ -339,8 +339,8 @@ def test_a_goal_that_is_numbers_in_a_file_is_no_picture(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
-        ({"size": 0}, ValueError, "size: need a whole number from 8 to 1024, got 0"),
-        ({"stack": 1.5}, ValueError, "stack: need a whole number from 1 to 64, got 1.5"),
+        ({"size": 0}, ValueError, "size: need a whole number from 8 to 512, got 0"),
+        ({"stack": 1.5}, ValueError, "stack: need a whole number from 1 to 16, got 1.5"),
         ({"shadow_map": 3}, ValueError, "shadow_map: need a whole number from 16 to"),
         ({"shadows": "no"}, ValueError, "shadows: need True or False, got 'no'"),
         ({"camra": 1}, ValueError, "no setting 'camra' of pixels. Did you mean 'camera'?"),

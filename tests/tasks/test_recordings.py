@@ -170,6 +170,19 @@ def test_some_recorded_steps_that_lead_elsewhere_are_told_and_many_refused(file)
         begun(file, arrays)
 
 
+def test_episodes_that_are_cut_in_the_middle_are_told(file):
+    arrays = {name: array.reshape(240, 2) for name, array in walked(episodes=20).items()}
+    ends = np.arange(240) % 12 == 11
+    arrays["terminals"] = ends
+    maze = TASKS["maze"]()
+    goals = Goals(file=file(**arrays), offset=5, within=0.5).loaded()
+    assert "agree" not in GoalTask(inner=maze, goals=goals).note_on_starts
+    # The first step of the next episode in place of the last one.
+    goals = Goals(file=file(**arrays | {"terminals": np.roll(ends, 1)}), offset=5, within=0.5)
+    with pytest.raises(ComponentError, match=r"cut at wrong places: its action of step \d+ leads"):
+        GoalTask(inner=maze, goals=goals.loaded())
+
+
 class Broken(Kept):
     def step(self, action):
         if self.place.dtype == np.float32:
