@@ -33,6 +33,7 @@ BUILT_IN = {
     "cpg_counterfactual": BuiltIn("prediction.counterfactual:counterfactual", ()),
     "cpg_retrieval": BuiltIn("prediction.retrieval:retrieval", ()),
     "cpg_response": BuiltIn("prediction.response:response", ()),
+    "cpg_suite": BuiltIn("planning_gap.suite:Suite", ()),
 }
 """By marker."""
 

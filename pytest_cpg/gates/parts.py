@@ -12,6 +12,7 @@ from __future__ import annotations
 
 _ENTRIES = ("compare", "entry")
 _EPISODES = ("lost", "read_lost", "replay")
+_LAST = ("opened", "completed")
 # Members that need others, or one another: the baseline, the forecast, and episodes to run again.
 _OF_SEVERAL = (
     (_ENTRIES, _ENTRIES),
@@ -19,6 +20,7 @@ _OF_SEVERAL = (
     (("unprovable",), _ENTRIES),
     (("cost",), ("forecast",)),
     (_EPISODES, _EPISODES),
+    (_LAST, (*_LAST, "judges")),
 )
 
 
@@ -26,6 +28,11 @@ def offers(kind: object, member: str) -> bool:
     """Say whether a kind has a member: a method, or an attribute that is true."""
     value = getattr(kind, member, None)
     return callable(value) or value is True
+
+
+def is_held(kind: object) -> bool:
+    """Say whether a kind judges what other gates found, and so has to wait for them."""
+    return offers(kind, "completed")
 
 
 def half_part(kind: object) -> str:

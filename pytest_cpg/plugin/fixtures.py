@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_cpg.gates.asking import example
-from pytest_cpg.gates.parts import offers
+from pytest_cpg.gates.parts import is_held, offers
 from pytest_cpg.plugin.hooks import HOOKS
 from pytest_cpg.plugin.item import NAMED_MODEL, clean_errors, fail
 from pytest_cpg.plugin.kinds import KINDS
@@ -50,6 +50,11 @@ def measured(
             f"the fixture {kind.fixture} measures for tests marked {kind.marker}, and this one is "
             f"marked {gate.kind.marker}. Take the fixture {gate.kind.fixture}, or write "
             f"{example(kind)}."
+        )
+    if is_held(gate.kind):
+        fail(
+            f"{marker} has no result before all other gates have reported, which is after this "
+            f"test: take no fixture {marker}, as in def test_suite(): pass"
         )
     # A named model wins over a fixture, which most of the time is there for other gates.
     if gate.model and not request.node.stash.get(NAMED_MODEL, False):

@@ -77,6 +77,19 @@ class GateHooks:
         self.gates.forecast(gates)
         return True
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Any:
+        """Hold back the verdict on what other gates find, until these are over."""
+        if not (self._kinds.has_gate(item) and self._scope.has_run) or self._replay is not None:
+            return None
+        from pytest_cpg.gates.parts import is_held
+        from pytest_cpg.plugin.held import run_held
+
+        if not any(map(is_held, self._kinds.of(item))):
+            return None
+        run_held(item, nextitem, self.gates)
+        return True
+
     # Within those of other plugins, whose teardown needs that their setup has been.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -140,7 +153,7 @@ class GateHooks:
             report = yield
         from pytest_cpg.plugin.item_report import put_on_report
 
-        put_on_report(item, call, report, self.gates)
+        put_on_report(item, call, report, self.gates.gate)
         return report
 
     def _share(self) -> None:

@@ -79,6 +79,12 @@ def groups_of(items: Iterable[pytest.Item]) -> dict[str, str]:
     return {gate: group for gate, group in recipes if group}
 
 
+def markers_of(items: Iterable[pytest.Item]) -> dict[str, str]:
+    """Return the marker of every gate's kind, by gate id."""
+    marked = ((gate_id(item), [*item.config.stash[KINDS].of(item)]) for item in items)
+    return {gate: kinds[0].marker for gate, kinds in marked if kinds}
+
+
 def read_gate(node: pytest.Item, settings: Settings, *, family_size: int) -> Gate:
     """Return the gate that a test's markers ask for, or fail with what to write instead."""
     from pytest_cpg.contracts import ComponentError, KindError

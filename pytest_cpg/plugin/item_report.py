@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from pytest_cpg.report.ledger import Judgement, dump
 
 if TYPE_CHECKING:
     from pytest_cpg.gates.card import Card, Ruling
-    from pytest_cpg.plugin.session import GateSession
+    from pytest_cpg.plugin.marker import Gate
 
 _MOST_IN_LINE = 300
 # What pytest says of a name in an assertion that failed.
@@ -34,7 +34,7 @@ def put_on_report(
     item: pytest.Item,
     call: pytest.CallInfo[None],
     report: pytest.TestReport,
-    gates: GateSession,
+    gate_of: Callable[[pytest.Item], Gate],
 ) -> None:
     """Put a gate's id and results on its test's report, as strings: xdist ships nothing else."""
     attempt = attempt_of(item)
@@ -51,7 +51,7 @@ def put_on_report(
             owner.user_properties.extend(measured)
         if report.failed and call.excinfo is not None:
             if not attempt.is_refused:
-                attempt.section = sections(item, gates.gate(item), is_failing=True)
+                attempt.section = sections(item, gate_of(item), is_failing=True)
             _lead_by_gate(item, call.excinfo, report)
     if report.failed:
         if call.excinfo is not None and say_once(report, call.excinfo):

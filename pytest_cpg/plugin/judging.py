@@ -15,7 +15,7 @@ from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.gates.answer import ask
 from pytest_cpg.gates.card import SMOKE_TEST, Ruling, Severity, comparison_name
 from pytest_cpg.gates.kept import drift_of
-from pytest_cpg.gates.parts import offers
+from pytest_cpg.gates.parts import is_held, offers
 from pytest_cpg.plugin.attempt import ATTEMPT, Attempt, attempt_of, broken_by
 from pytest_cpg.plugin.invocation import node_from_here, program_of, width_of
 from pytest_cpg.plugin.item import NAMED_MODEL, fail, gate_id, refuse
@@ -70,7 +70,36 @@ def judge(
     model: Any,
 ) -> None:
     """Judge a result of a model of this test, and keep it for the test's end."""
-    kind, judgements = gate.kind, item.stash[ATTEMPT].judgements
+    judgements = item.stash[ATTEMPT].judgements
+    number = len(judgements) + 1
+    judgement = judged(
+        gate,
+        result,
+        model,
+        name=comparison_name(gate_id(item), number),
+        nodeid=item.nodeid,
+        baseline=baseline,
+        settings=settings,
+        config=item.config,
+    )
+    if judgement.reason is not None:
+        judgement = with_lost(item, gate, judgement, number)
+    judgements.append(judgement)
+
+
+def judged(
+    gate: Gate,
+    result: Any,
+    model: Any = None,
+    *,
+    name: str,
+    nodeid: str,
+    baseline: Baseline | None,
+    settings: Settings,
+    config: pytest.Config,
+) -> Judgement:
+    """Return how a result of a gate is judged, beside what was accepted under its ``name``."""
+    kind = gate.kind
     # The test is given the other, and may do with it whatever it likes.
     result = deepcopy(result)
     written = _written(kind, result)
@@ -83,13 +112,12 @@ def judge(
     # model's name is not known.
     ask(kind, "card", written, gate.max_verdict)
     card = ask(kind, "card", result, gate.max_verdict, model=gate.model)
-    number, drift = len(judgements) + 1, None
+    drift = None
     if not ruling.check:
         if gate.max_verdict.accepts_all and gate.drift != "fail":
             ruling = replace(ruling, doubt=CANNOT_FAIL)
         # A check says nothing of the model that was accepted.
         if baseline is not None and offers(kind, "compare"):
-            name = comparison_name(gate_id(item), number)
             drift = drift_of(kind, baseline.gates.get(name), result)
     # Whoever accepts new results knows that they differ from the old ones.
     drift_fails = gate.drift == "fail" and "update_baseline" not in settings.switches
@@ -101,12 +129,12 @@ def judge(
     again = rerun_command(
         card,
         ruling,
-        node_from_here(item.config, item.nodeid),
+        node_from_here(config, nodeid),
         settings.deciding,
-        program=program_of(item.config),
+        program=program_of(config),
         is_strict=is_in_doubt(reason, ruling),
     )
-    judgement = Judgement(
+    return Judgement(
         kind=kind,
         result=result,
         ruling=ruling,
@@ -117,7 +145,6 @@ def judge(
         commands=(again,),
         shown=card,
     )
-    judgements.append(judgement if reason is None else with_lost(item, gate, judgement, number))
 
 
 def _written(kind: Any, result: Any) -> Any:
@@ -174,6 +201,8 @@ def _is_case(item: pytest.Item) -> bool:
 def conclude(item: pytest.Item, gate: Gate) -> None:
     """Fail the test unless its marker accepts everything that was measured."""
     __tracebackhide__ = True
+    if is_held(gate.kind):
+        return
     attempt = attempt_of(item)
     refusal = broken_by(attempt) or _refusal(item, gate, attempt)
     if refusal:

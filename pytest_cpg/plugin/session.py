@@ -15,11 +15,13 @@ from pytest_cpg.contracts import CpgError
 from pytest_cpg.gates.answer import ask_at_end
 from pytest_cpg.gates.kept import entry_for
 from pytest_cpg.gates.kind import Finding, ForecastLine, GateKind
-from pytest_cpg.gates.parts import offers
+from pytest_cpg.gates.notation import one_line, wrapped
+from pytest_cpg.gates.parts import is_held, offers
 from pytest_cpg.plugin.attempt import ATTEMPT, begin_attempt
 from pytest_cpg.plugin.closing import Closing, SessionBaseline
-from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, read_gate
-from pytest_cpg.plugin.judging import judge
+from pytest_cpg.plugin.held import Held, failed_with, put_judgement
+from pytest_cpg.plugin.item import clean_errors, fail, gate_id, groups_of, markers_of, read_gate
+from pytest_cpg.plugin.judging import judge, judged
 from pytest_cpg.plugin.kinds import KINDS, remembered_costs
 from pytest_cpg.plugin.marker import Gate
 from pytest_cpg.plugin.measuring import ItemMeasuring, SessionRuns
@@ -29,6 +31,7 @@ from pytest_cpg.plugin.settings import Settings
 from pytest_cpg.plugin.terminal import write_lines
 from pytest_cpg.render import summary
 from pytest_cpg.render.line import forecast_table
+from pytest_cpg.report.baseline import Baseline
 from pytest_cpg.report.ledger import EMPTY_SET, Entry, Kinds, Ledger, Outcome, labels_in, load
 from pytest_cpg.report.session import Session, state_of
 
@@ -47,6 +50,11 @@ _NO_BASELINE = (
 _LATE_MARKER = (
     "the marker {marker} was added after the test had begun. Add it while tests are collected, in "
     "pytest_collection_modifyitems."
+)
+
+_NO_XFAIL = (
+    "a test marked {marker} is judged once it is over, where no xfail counts. Leave xfail out, and "
+    'say which verdict it accepts: max_verdict="ABOVE LIMIT".'
 )
 
 _NO_FAMILY = (
@@ -92,11 +100,7 @@ class GateSession:
         gate = self.gate(node)
         if ATTEMPT not in node.stash:
             self.refuse_late(node)
-        is_updated = "update_baseline" in self._settings.switches
-        is_compared = gate.drift == "fail" and not (is_updated or gate.is_smoke)
-        if is_compared and self._baseline.accepted is None:
-            fail(_NO_BASELINE.format(path=self._baseline.path))
-        accepted = None if gate.drift == "off" or gate.is_smoke else self._baseline.accepted
+        accepted = self._accepted(gate)
         return ItemMeasuring(
             node,
             gate,
@@ -107,6 +111,14 @@ class GateSession:
             ledger=self.ledger,
             replay=self._replay,
         )
+
+    def _accepted(self, gate: Gate) -> Baseline | None:
+        """Return what a gate's result is compared with; fail where that has to be and is not."""
+        is_updated = "update_baseline" in self._settings.switches
+        is_compared = gate.drift == "fail" and not (is_updated or gate.is_smoke)
+        if is_compared and self._baseline.accepted is None:
+            fail(_NO_BASELINE.format(path=self._baseline.path))
+        return None if gate.drift == "off" or gate.is_smoke else self._baseline.accepted
 
     def refuse_late(self, node: pytest.Item) -> NoReturn:
         """Fail a test that was marked when nobody could follow it any more."""
@@ -122,6 +134,7 @@ class GateSession:
         """Note gates that were collected and will not run."""
         self.ledger.deselected.update(dict.fromkeys(map(gate_id, gates)))
         self.ledger.groups.update(groups_of(gates))
+        self.ledger.markers.update(markers_of(gates))
 
     def note_expected(self, gates: Sequence[pytest.Item], collected: Sequence[pytest.Item]) -> None:
         """Note gates that will run, if anything does, of those that were collected."""
@@ -129,6 +142,7 @@ class GateSession:
             self.ledger.expect(map(gate_id, gates))
             self.ledger.collected.update(dict.fromkeys(map(gate_id, collected)))
             self.ledger.groups.update(groups_of([*collected, *gates]))
+            self.ledger.markers.update(markers_of([*collected, *gates]))
 
     def begin(self, item: pytest.Item) -> None:
         """Check a gate that is about to run."""
@@ -136,12 +150,16 @@ class GateSession:
         if name in self.ledger.clashes:
             fail(_CLASH.format(id=name, marker=gate.kind.marker))
         begin_attempt(item, allow_reruns=self._settings.allow_reruns)
+        if is_held(gate.kind) and item.get_closest_marker("xfail"):
+            fail(_NO_XFAIL.format(marker=gate.kind.marker))
         _check_gate(gate, self._settings)
 
     def note_report(self, report: pytest.TestReport) -> None:
         """Collect what a gate reported, here or on a worker."""
         gate: str = report.pytest_cpg_gate
         self._outputs.locations[gate] = report.location
+        if held := getattr(report, "pytest_cpg_held", ""):
+            self.ledger.held[gate] = held, getattr(report, "node", None)
         seconds = self.ledger.seconds
         seconds[gate] = seconds.get(gate, 0.0) + report.duration
         try:
@@ -166,8 +184,37 @@ class GateSession:
 
     def finish(self, session: pytest.Session, *, writes: bool, failed: Set[str]) -> None:
         """Account for all gates, and fail the session where they call for it."""
+        while self.ledger.held:
+            name, (text, node) = self.ledger.held.popitem()
+            self._complete(name, text, node)
         closing = Closing(self._scope, self._baseline, self._outputs, self.ledger)
         closing.close(session, writes=writes, failed=failed)
+
+    def _complete(self, name: str, text: str, node: Any) -> None:
+        """Judge a gate by what the others found, and give out the reports that its test held."""
+        config = self._config
+        held = Held.read(name, text, config, config.stash[KINDS].table)
+        first, *rest = held.reports
+        try:
+            judgement = judged(
+                held.gate,
+                held.completed(self.ledger),
+                name=name,
+                # By itself it has nothing to judge: all are run again.
+                nodeid="",
+                baseline=self._accepted(held.gate),
+                settings=self._settings,
+                config=config,
+            )
+        except (CpgError, pytest.fail.Exception) as error:
+            said = getattr(error, "whole", str(error))
+            failed_with(first, wrapped(said), one_line(said), config)
+        else:
+            put_judgement(first, judgement, config)
+        for report in (first, *rest):
+            # By its worker, plugins know that it is of the same test.
+            vars(report).update({"node": node} if node else {})
+            config.hook.pytest_runtest_logreport(report=report)
 
     def forecast(self, gates: Sequence[pytest.Item]) -> None:
         """Keep the lines of --cpg-plan for the summary."""

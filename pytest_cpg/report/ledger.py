@@ -155,7 +155,7 @@ class Entry:
 
 
 # What is in no document.
-_SHARED = ("expected", "collected", "deselected", "groups", "late")
+_SHARED = ("expected", "collected", "deselected", "groups", "markers", "late")
 
 
 @dataclass(slots=True)
@@ -165,10 +165,12 @@ class Ledger:
     Dictionaries without values are sets of gate ids that keep their order. Those expected have to
     report; those late compared after their test's end; those that died were run again. Those
     skipped are files that name the marker of a gate, and skipped themselves as a whole. By gate id,
-    ``groups`` are recipes of which a gate is one checkpoint, ``running`` what a gate that has begun
-    is doing, and ``seconds`` what its test took so far; ``resumable`` gates have finished parts
-    that --cpg-resume goes on with. Findings and history are there once the session is over.
-    ``are_workers_cut`` says that workers were interrupted, which do not say what they were doing.
+    ``groups`` are recipes of which a gate is one checkpoint, ``markers`` those of their kinds, and
+    ``held`` what a gate that judges others sent before these were over, and its worker;
+    ``running`` what a gate that has begun is doing, and ``seconds`` what its test took so far;
+    ``resumable`` gates have finished parts that --cpg-resume goes on with. Findings and history are
+    there once the session is over. ``are_workers_cut`` says that workers were interrupted, which do
+    not say what they were doing.
     """
 
     expected: dict[str, None] = field(default_factory=dict)
@@ -179,6 +181,8 @@ class Ledger:
     collected: dict[str, None] = field(default_factory=dict)
     deselected: dict[str, None] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
+    markers: dict[str, str] = field(default_factory=dict)
+    held: dict[str, tuple[str, Any]] = field(default_factory=dict)
     late: dict[str, None] = field(default_factory=dict)
     died: dict[str, None] = field(default_factory=dict)
     skipped: dict[str, None] = field(default_factory=dict)

@@ -174,6 +174,7 @@ class Adjusted(_Tested):
     centre: float
     error: float
     freedom: int | None = None
+    method: str = "Bonett-Price 2012, effective size"
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return the interval about the centre."""
@@ -183,7 +184,7 @@ class Adjusted(_Tested):
             low=max(-1.0, self.centre - half),
             high=min(1.0, self.centre + half),
             level=float(level),
-            method="Bonett-Price 2012, effective size",
+            method=self.method,
         )
 
     def _p(self, bound: float, *, above: bool) -> float:

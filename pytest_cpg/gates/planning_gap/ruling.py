@@ -12,7 +12,7 @@ from pytest_cpg.gates.planning_gap.result import (
     possible_return_gap,
     reached,
 )
-from pytest_cpg.stats import Interval, Verdict
+from pytest_cpg.stats import Interval, Verdict, agresti_caffo_interval
 from pytest_cpg.stats.rankings import cluster_interval, cluster_return_interval
 from pytest_cpg.stats.verdicts import weigh_gap, weigh_returns
 
@@ -173,9 +173,22 @@ def _recipe_finding(lead: str, members: Sequence[Compared], absent: int) -> Find
     return Finding(
         f"{lead}{verdict}, gap {interval.estimate:{form}} [{interval.low:{form}},"
         f"{interval.high:{form}}]{' in mean return' * (metric == 'return')} over {len(members)} "
-        f"checkpoints as clusters ({interval.method}): {checkpoints}{beside}",
+        f"checkpoints as clusters ({interval.method}): {checkpoints}{beside}{_pooled(results)}",
         fails=is_worse and not is_expected,
     )
+
+
+def _pooled(results: Sequence[GateResult]) -> str:
+    """Return the verdict on all episodes as if one model had played them, which papers print."""
+    first = results[0]
+    if first.design.metric != "success":
+        return ""
+    arms = [(*result.oracle.solved, *result.learned.solved) for result in results]
+    s, n, t, m = (sum(counts) for counts in zip(*arms, strict=True))
+    interval = agresti_caffo_interval(s, n, t, m, level=first.interval.level)
+    weighed = weigh_gap(interval, (s, n), (t, m), tolerance=first.tolerance, margin=first.margin)
+    ends = f"[{interval.low:+.2f},{interval.high:+.2f}]"
+    return f"; pooled, as if of one model: {weighed.verdict} {interval.estimate:+.2f} {ends}"
 
 
 def _arms(result: GateResult) -> str:
