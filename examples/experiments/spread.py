@@ -49,13 +49,13 @@ def run(measure, cells, *, jobs, until):
 
 def results_of(path, measure, cells, *, jobs, until):
     """Return all that is found, run what is missing, and write the file after each cell."""
+    path.parent.mkdir(exist_ok=True, parents=True)
     found = json.loads(path.read_text()) if path.exists() else []
     done = [row["cell"] for row in found]
     missing = [cell for cell in cells if cell not in done]
     print(f"{len(missing)} of {len(cells)} cells to run", flush=True)
     for row in run(measure, missing, jobs=jobs, until=until):
         found.append(row)
-        path.parent.mkdir(exist_ok=True, parents=True)
         partial = path.with_suffix(".part")
         partial.write_text(json.dumps(found, indent=1) + "\n")
         partial.replace(path)

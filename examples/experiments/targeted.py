@@ -26,8 +26,8 @@ from pytest_cpg.episodes.replay import replay
 from pytest_cpg.world_models import OracleDynamics, collect_transitions
 
 # Transitions at first, the factor by which they grow, and at the end.
-GROWTH, ROUNDS = 2**0.5, 9
-FIRST = {"cartpole-swingup": 60, "reacher-easy": 1_000}
+GROWTH, ROUNDS = 2**0.5, 10
+FIRST = {"cartpole-swingup": 60, "reacher-easy": 500}
 WAYS = ("uniform", "targeted", "planner")
 SEEDS = (0, 1, 2, 3, 4)
 EPISODES, ASKED, REPORTED = 20, 1000, 100
