@@ -1,4 +1,4 @@
-"""`make bench-clients`: planning here against the solver of the library that a model comes from.
+"""`make bench-clients`: planning here against the solvers of the libraries that models come from.
 
 The same model, samples, horizon and iterations, in processor time on one thread, in turns in one
 process. It is measured where the library is installed.
@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,56 @@ def theirs(
     return solve
 
 
+class Network(torch.nn.Module):
+    """A network of reacher's six numbers and two actions, which plans are rated in step by step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        linear, relu = torch.nn.Linear, torch.nn.ReLU
+        self.net = torch.nn.Sequential(
+            linear(8, 128), relu(), linear(128, 128), relu(), linear(128, 6)
+        )
+
+    def encode(self, observations: Any) -> Any:
+        return observations
+
+    def rollout(self, latents: Any, actions: Any) -> Any:
+        reached = []
+        for action in actions.unbind(dim=1):
+            latents = latents + self.net(torch.cat([latents, action], dim=-1))
+            reached.append(latents)
+        return torch.stack(reached, dim=1)
+
+    def reward(self, latents: Any, actions: Any) -> Any:
+        del actions
+        return -latents.square().sum(dim=-1)
+
+
+def by_mbrl(model: Network, planner: CEM, count: int) -> Callable[[], None]:
+    """Return mbrl-lib's own CEM, which plans for one episode after the other."""
+    cem = import_module("mbrl.planning").CEMOptimizer
+    observations = torch.zeros(planner.samples, 6)
+    low = [[-1.0, -1.0]] * planner.horizon
+    high = [[1.0, 1.0]] * planner.horizon
+    optimiser = cem(
+        planner.iterations, planner.elites / planner.samples, planner.samples, low, high, 0.1,
+        torch.device("cpu"), clipped_normal=True,
+    )  # fmt: skip
+
+    @torch.no_grad()
+    def rated(plans: Any) -> Any:
+        return model.reward(model.rollout(observations, plans), plans).sum(dim=1)
+
+    begun = torch.zeros(planner.horizon, 2)
+
+    def solve() -> None:
+        for _ in range(count):
+            optimiser.optimize(rated, x0=begun)
+
+    return solve
+
+
 def turns(
     what: str,
     one: Callable[[], object],
@@ -208,6 +259,13 @@ def rows() -> Iterator[str]:
         other = theirs(model, planner, count, with_goal, at_once=1)
         one = ours(by_cost, planner, count)
         yield turns("LeWM by get_cost, CEM 32 x 15 x 2", one, other, count, bar)
+    if find_spec("mbrl") is None:
+        yield "mbrl-lib's CEM: not measured, as mbrl is not installed (make clients installs it)"
+        return
+    planner, network = CEM(samples=64, horizon=15, iterations=3, elites=8, execute=1), Network()
+    for count in SIZES:
+        one, other = ours(network.eval(), planner, count), by_mbrl(network, planner, count)
+        yield turns("mbrl-lib's CEM 64 x 15 x 3, 128 x 128", one, other, count, 1.0)
 
 
 def main() -> None:
