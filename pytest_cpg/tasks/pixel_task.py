@@ -103,6 +103,8 @@ class PixelTask(TaskAround):
     """
 
     slow_pictures: ClassVar = True
+    # Of the inner task's goals: those of pictures are states that nobody relabels.
+    relabelled: ClassVar = None
 
     pixels: Pixels
     album: Album = field(init=False, repr=False)

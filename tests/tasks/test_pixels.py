@@ -19,6 +19,7 @@ from pytest_cpg.tasks.goals import Goals
 from pytest_cpg.tasks.pixel_task import PixelTask, seen_as_pixels
 from pytest_cpg.tasks.pixels import Pixels
 from pytest_cpg.tasks.renderer import View, renderer_of
+from pytest_cpg.world_models import collect_transitions
 
 try:
     import gymnasium
@@ -59,6 +60,16 @@ def walk(cartpole):
     for _ in range(4):
         states.append(task.step(states[-1], np.ones((2, 1))))
     return task, states
+
+
+def test_transitions_keep_what_models_see_and_goals_of_pictures_are_not_relabelled(cartpole):
+    goals = GoalTask(inner=cartpole, goals=Goals(offset=3, within=0.1))
+    task = PixelTask(inner=goals, pixels=Pixels(size=32))
+    kept = collect_transitions(task, count=6, seed=0, episode_steps=3, with_frames=True)
+    assert (kept.frames.dtype, kept.frames.shape) == (np.uint8, (6, *task.picture_shape))
+    np.testing.assert_array_equal(kept.next_frames[0], kept.frames[1])
+    with pytest.raises(ComponentError, match="has no goals to relabel"):
+        collect_transitions(task, count=6, seed=0, relabel=0.5)
 
 
 def test_a_stack_is_of_the_last_steps_oldest_first_and_begins_with_the_first_frame(walk):
