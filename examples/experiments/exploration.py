@@ -169,36 +169,30 @@ def sizes_in(found):
     return sorted({row["cell"]["transitions"] for row in found})
 
 
-def needed(found, name, policy, *, share=0.8):
-    """Return the transitions at which a policy's success reaches a share of the best at any size.
+def rates_of(found, name, policy):
+    """Return a policy's success rate at each size that was run."""
+    counts = {size: pooled(found, name, policy, size)[:2] for size in sizes_in(found)}
+    return {size: solved / count for size, (solved, count) in counts.items() if count}
 
-    Between sizes it is taken to be a line over the logarithm. None where it is not reached.
+
+def needed(found, name, policy, *, share=0.8):
+    """Return the transitions from which on a policy's success is a share of the best of all.
+
+    Between sizes it is taken to be a line over the logarithm. None where it is not reached, or
+    lost again at the largest size.
     """
-    rates = {}
-    for size in sizes_in(found):
-        solved, count, _ = pooled(found, name, policy, size)
-        if count:
-            rates[size] = solved / count
-    best = max(
-        (
-            solved / count
-            for each in POLICIES
-            for size in sizes_in(found)
-            for solved, count, _ in [pooled(found, name, each, size)]
-            if count
-        ),
-        default=0,
-    )
-    wanted, before = share * best, None
-    for size, rate in rates.items():
-        if rate >= wanted > 0:
-            if before is None:
-                return size
-            (smaller, lower) = before
-            part = (wanted - lower) / (rate - lower)
-            return round(smaller * (size / smaller) ** part)
+    every = [rate for each in POLICIES for rate in rates_of(found, name, each).values()]
+    wanted, enough, before = share * max(every, default=0), None, None
+    for size, rate in rates_of(found, name, policy).items():
+        if rate < wanted:
+            enough = None
+        elif enough is None:
+            enough = size
+            if before is not None:
+                smaller, lower = before
+                enough = round(smaller * (size / smaller) ** ((wanted - lower) / (rate - lower)))
         before = size, rate
-    return None
+    return enough
 
 
 def table(found):
@@ -219,7 +213,7 @@ def table(found):
                 each = ", ".join(str(row["learned"]) for row in rows)
                 columns.append(f"{solved}/{count} ({each})")
             enough = needed(found, name, policy)
-            first = sizes_in(found)[:1] == [enough]
+            first = [*rates_of(found, name, policy)][:1] == [enough]
             columns.append("-" if enough is None else f"{'at most ' * first}{enough}")
             lines.append(f"| {name} | {policy} | {' | '.join(columns)} |")
     oracles = {row["cell"]["task"]: f"{row['oracle']}/{row['episodes']}" for row in found}
