@@ -123,7 +123,8 @@ def check_names(
         if word == SHARERS or (rest in taken and not is_typed):
             continue
         instead = left_out.OPTIONS.get(rest.lower().replace("-", "_"))
-        close = nearest(rest, [*taken, *typed]) or _form_of_report(rest)
+        close = nearest(rest, [*taken, *typed, _OF_MARKERS]) or _form_of_report(rest)
+        close = None if close == _OF_MARKERS else close
         if instead:
             faults.append(f"{what} was left out. {instead}")
         elif close in typed:
@@ -134,6 +135,10 @@ def check_names(
             faults.append(f"{what} names no option. {cure}")
     if faults:
         raise pytest.UsageError(*faults)
+
+
+# No option, and nearer to what is meant than those that are.
+_OF_MARKERS = "task"
 
 
 def _form_of_report(word: str) -> str | None:
