@@ -1,7 +1,7 @@
 """The learned arm of every experiment: what `learned` names, for the gate's task and starts."""
 
 import pytest
-from learned import latent_model, policy_data, random_data
+from learned import dreamer, latent_model, policy_data, random_data
 
 
 @pytest.fixture
@@ -34,6 +34,8 @@ def learned_dynamics(
     task, starts = oracle_dynamics.task, marked.get("starts", "sampled")
     if learned in ("tdmpc2", "rewards"):
         return latent_model(task, size=size, is_decoded=learned == "tdmpc2")
+    if learned in ("latent", "one-frame"):
+        return dreamer(task, is_latent=learned == "latent")
     if learned == "policy-data":
         model = policy_data(task, size=size, seed=training_seed, starts=starts)
     else:

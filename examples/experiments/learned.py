@@ -4,17 +4,23 @@
 - ``policy-data``: the same MLP on 20 000 transitions that a TD-MPC2's policy has led to.
 - ``tdmpc2``: that TD-MPC2, its latents decoded for the task's own score, as published.
 - ``rewards``: the same weights, which rate plans by their own rewards and values.
+- ``latent``: a DreamerV3, decoded for the task's own score.
+- ``one-frame``: the same weights as published: each imagined step decodes an observation, and
+  begins from it without memory.
 """
 
 import functools
 
 import numpy as np
 import torch
+from train_dreamer import CLASSES
+from train_dreamer import checkpoint as dreamer_checkpoint
 from train_tdmpc2 import GROUP, checkpoint, discount_of, observations
 
 from pytest_cpg.world_models import (
     TDMPC2,
     Decoded,
+    DreamerV3,
     Transitions,
     collect_transitions,
     fit_decoder,
@@ -84,3 +90,21 @@ def latent_model(task, *, size, is_decoded):
     if is_decoded:
         model = Decoded(model, fit_decoder(model, observations(task), seed=0))
     return model.to("cuda") if torch.cuda.is_available() else model
+
+
+def dreamer(task, *, is_latent):
+    """Return the DreamerV3 that train_dreamer.py has written."""
+    path = dreamer_checkpoint(task.name)
+    if not path.exists():
+        raise FileNotFoundError(f"no {path.name}: python train_dreamer.py {task.name}")
+    model = DreamerV3.load(path, classes=CLASSES, action_repeat=1, discount=0.997).for_task(task)
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    if is_latent:
+        return Decoded(model)
+
+    def one_frame(observations, actions):
+        reached = model.rollout(model.encode(observations), actions[:, None])
+        return model.decode(reached)[:, 0]
+
+    return one_frame

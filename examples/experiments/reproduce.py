@@ -23,6 +23,7 @@ import mazes
 import nuisances
 import paired
 import runs
+import train_dreamer
 import train_tdmpc2
 
 from pytest_cpg.stats import agresti_caffo_interval, judge_gap
@@ -37,6 +38,7 @@ GATES = {
     "latent": "test_latent.py",
     "horizons": "test_horizons.py",
     "perturbations": "test_perturbations.py",
+    "dreamer": "test_dreamer.py",
 }
 # What is no gate: how it is measured, and its table.
 OTHERS = {
@@ -66,13 +68,14 @@ QUICK = {
         "reacher-easy-sampled-random-shooting-30",
     ),
 }
-# Tasks and sizes of the latent models, the slowest first, and the experiments that need them.
-TRAINED = [
+# What trains the latent models, the slowest first, and the experiments that need them.
+TDMPC2 = [
     ("cartpole-swingup", 5),
     ("cartpole-swingup", 1),
     ("acrobot-swingup", 1),
     ("reacher-easy", 1),
 ]
+DREAMERS = ["acrobot-swingup", "cartpole-swingup", "reacher-easy"]
 LATENT = {"latent", "horizons", "perturbations"}
 # What two more columns compare, where they are published.
 COSTS = {"compute": "model steps per executed action", "latency_ms": "ms per plan"}
@@ -133,8 +136,7 @@ def run_gates(names, options, until):
         there = {} if options.again else {cell["cell"] for cell in kept(name)}
         every = runs.cells_of(GATES[name])
         tests |= {test: (name, [*every]) for cell, test in every.items() if cell not in there}
-    if any(name in LATENT for name, _ in tests.values()):
-        train_missing(options.jobs, until)
+    train_missing({name for name, _ in tests.values()}, options.jobs, until)
 
     def keep_cell(test, cell):
         name, order = tests[test]
@@ -147,23 +149,38 @@ def run_gates(names, options, until):
         print(f"not run: {test}")
 
 
-def train_missing(jobs, until):
-    """Train the latent models that have no checkpoint yet; each takes one thread."""
-    missing = [pair for pair in TRAINED if not train_tdmpc2.checkpoint(*pair).exists()]
+def train_missing(names, jobs, until):
+    """Train what experiments need and has no checkpoint yet; each takes one thread."""
+    commands = []
+    if names & LATENT:
+        commands += [
+            ["train_tdmpc2.py", task, f"--size={size}"]
+            for task, size in TDMPC2
+            if not train_tdmpc2.checkpoint(task, size).exists()
+        ]
+    if "dreamer" in names:
+        commands += [
+            ["train_dreamer.py", task]
+            for task in DREAMERS
+            if not train_dreamer.checkpoint(task).exists()
+        ]
 
-    def train(pair):
-        print(f"training {pair[0]}, size {pair[1]}", flush=True)
-        command = [sys.executable, "train_tdmpc2.py", pair[0], f"--size={pair[1]}"]
+    def train(command):
+        print(f"training: {' '.join(command)}", flush=True)
         seconds = max(1, min(until - time.monotonic(), 10**6))
         try:
             subprocess.run(
-                command, cwd=HERE, check=True, stdout=subprocess.DEVNULL, timeout=seconds
+                [sys.executable, *command],
+                cwd=HERE,
+                check=True,
+                stdout=subprocess.DEVNULL,
+                timeout=seconds,
             )
         except subprocess.TimeoutExpired:
-            print(f"not trained: {' '.join(command[1:])}")
+            print(f"not trained: {' '.join(command)}")
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(train, missing))
+        list(pool.map(train, commands))
 
 
 def check(options):

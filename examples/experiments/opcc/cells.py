@@ -67,6 +67,10 @@ ABLATIONS = {
 }
 
 
+# Of these, also after more updates.
+LONGER, UPDATES = ("gaussian", "not-normalised"), (1000, 3000)
+
+
 def _ablated(name, environment, recipe="mixed"):
     return {
         f"{name}-same-{change}": Cell(environment, recipe, **SAME, **settings)
@@ -117,6 +121,15 @@ TABLES = {
         },
         **{name: cell for maze in MAZES for name, cell in _ablated(maze, maze).items()},
         **_on_bodies("-same-autoregressive", **SAME, training=AUTOREGRESSIVE),
+    },
+    # What does not reproduce in 300 updates.
+    "longer": {
+        f"{body}-mixed-same-{change}-{updates}": Cell(
+            body, target="same", updates=updates, **ABLATIONS[change]
+        )
+        for body in BODIES
+        for change in LONGER
+        for updates in UPDATES
     },
     "mazes": {
         name + end: Cell(name, **more)

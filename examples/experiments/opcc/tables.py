@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from cells import BASE, BODIES, CELLS, KINDS, MAZES, SEEDS, TABLES
+from cells import BASE, BODIES, CELLS, KINDS, LONGER, MAZES, SEEDS, TABLES, UPDATES
 from confidences import CONFIDENCES
 from results import found
 
@@ -56,6 +56,7 @@ def written(runs):
     parts = {
         "Learned with s' = s, beside Tables 3 and 4 of the paper: loss of EV": against_paper,
         "Beside the paper's other tables, with s' = s": beside_paper,
+        "Longer training, with s' = s, on mixed data": longer,
         "Kinds of data: loss": lambda runs: by_kind(runs, "loss", "always a"),
         "Kinds of data: AUROC": lambda runs: by_kind(runs, "auroc"),
         "Kinds of data: coverage at risk .05": lambda runs: by_kind(runs, "coverage_at_risk"),
@@ -155,6 +156,26 @@ def counterparts():
         for horizon in HORIZONS[1:]:
             yield "17", maze, horizon, f"horizon {horizon}", [cell], at_horizon(horizon)
         yield "18", maze, "10", "10 members", [cell], of_confidence("ev")
+
+
+def longer(runs):
+    """Return what does not reproduce, after 300 updates and more, beside the published numbers."""
+    rows = []
+    for body in BODIES:
+        for number, (_, words, key, end) in CHANGES.items():
+            if end.removeprefix("-") not in LONGER:
+                continue
+            cell = f"{body}-mixed-same{end}"
+            for updates, name in ((300, cell), *((n, f"{cell}-{n}") for n in UPDATES)):
+                if name not in runs:
+                    continue
+                row = [number, body, words, str(updates)]
+                for metric in METRICS:
+                    part = of_confidence("ev")
+                    ours = [[part(run).get(metric)] for run in runs[name].values()]
+                    row.append(beside(PUBLISHED[number][body][key][metric], ours))
+                rows.append(row)
+    return ["table", "world", "setting", "updates", *METRICS.values()], rows
 
 
 def of_confidence(name):
