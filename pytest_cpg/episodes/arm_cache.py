@@ -28,6 +28,7 @@ from pytest_cpg.contracts.parts import CacheKey, has
 from pytest_cpg.contracts.task import LeastReturn
 from pytest_cpg.episodes.arm import COUNTS, Arm
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.perturbations import parts_of
 from pytest_cpg.machine.files import check_unpacked_size, replace_file
 from pytest_cpg.machine.fingerprint import fingerprint
 from pytest_cpg.machine.processors import kernels
@@ -54,7 +55,9 @@ def arm_key(name: str, design: Design, model: Any, *, by_content: bool = False) 
     key, which is not yet bound, is told from others by its `fingerprint`.
     """
     values = _components(design.task, design.planner, model, by_content=by_content)
-    perturbation = "none" if design.perturbation is None else design.perturbation.name
+    perturbation = [
+        _definition(f"perturbation {part.name!r}", part) for part in parts_of(design.perturbation)
+    ]
     values.update(arm=name, seed=int(design.seed), starts=design.starts, metric=design.metric)
     values.update(perturbation=perturbation)
     return digest_of({**values, "environment": _environment()})

@@ -155,10 +155,16 @@ class ArmRun:
 
     def _execute(self, plans: Plans, active: IntArray) -> None:
         """Step each active episode through its own plan, until the plan or the episode ends."""
-        task = self._task
-        for t in range(int(plans.lengths.max())):
-            running = (plans.lengths > t) & ~self._is_over(active)
-            rows, planned = active[running], plans.actions[running, t]
+        task, at = self._task, np.zeros(active.size, dtype=np.int64)
+        while True:
+            running = (plans.lengths > at) & ~self._is_over(active)
+            rows = active[running]
+            at[running] += self._disturbance.skipped(
+                rows, self._steps[rows], counts=~self._successes[rows]
+            )
+            running &= plans.lengths > at
+            rows, planned = active[running], plans.actions[running, at[running]]
+            at[running] += 1
             if not rows.size:
                 return
             actions, states = self._disturbance.step(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from pytest_cpg.contracts import (
-    ActionSpace,
     BoolArray,
-    BoxActions,
     BrokenModelError,
     ComponentError,
     FloatArray,
@@ -19,20 +18,7 @@ from pytest_cpg.contracts import (
     TaskError,
     WorldModelError,
 )
-from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.streams import Stream
-from pytest_cpg.contracts.task import ChangeablePhysics, MeasuredColumns
-from pytest_cpg.episodes.perturbations import (
-    ActionNoise,
-    DelayActions,
-    DropActions,
-    ObservationNoise,
-    Perturbation,
-    Physics,
-)
-
-# A loss of actions without a time of its own comes within this share of the budget.
-_EARLY = 10
+from pytest_cpg.episodes.perturbations import Moment, Perturbation, parts_of
 
 
 class Disturbance:
@@ -47,22 +33,46 @@ class Disturbance:
     ) -> None:
         self._perturbation, self._task = perturbation, task
         self._episodes, self._seed = episodes, seed
-        self._world = task
-        self._measured: IntArray = np.arange(0)
-        count, delay = len(episodes), 0
-        if isinstance(perturbation, Physics):
-            self._world = _changed(task, perturbation)
-        elif isinstance(perturbation, ObservationNoise):
-            self._measured = _measured(task, perturbation)
-        elif isinstance(perturbation, DelayActions):
-            delay = perturbation.steps
-        elif isinstance(perturbation, DropActions):
-            self._lost = np.zeros((count, int(task.budget)), dtype=bool)
-            for row, episode in enumerate(episodes):
-                self._lost[row] = self._losses(perturbation, int(episode))
-        self._perturbed = np.zeros(count, dtype=bool)
-        # Planned actions that wait to be executed, the next one first.
-        self._pending = np.tile(task.actions.idle, (count, delay, 1))
+        self._world, self._parts = task, parts_of(perturbation)
+        for part in self._having("world"):
+            self._world = part.world(self._world)
+        self._memories: list[dict[str, Any]] = [{} for _ in self._parts]
+        self._perturbed = np.zeros(len(episodes), dtype=bool)
+        # At which step each was last asked whether actions are skipped: there no time passes.
+        self._asked = np.full(len(episodes), -1)
+
+    def _having(self, effect: str) -> list[Any]:
+        return [part for part in self._parts if callable(getattr(part, effect, None))]
+
+    def _applied(
+        self, effect: str, values: FloatArray, rows: IntArray, steps: IntArray
+    ) -> FloatArray:
+        """Return values [B, ...] after all that has this effect; raise ComponentError for none."""
+        for part in self._having(effect):
+            changed = np.asarray(getattr(part, effect)(values, self._moment(part, rows, steps)))
+            is_whole = changed.shape == values.shape and np.isfinite(changed).all()
+            if not is_whole or (effect == "act" and not self._are_actions(changed)):
+                raise ComponentError(
+                    f"perturbation {part.name!r}: {effect}() returned {changed!r:.80}; return "
+                    f"{values.shape} finite numbers{', actions of the task' * (effect == 'act')}."
+                )
+            values = changed
+        return values
+
+    def _are_actions(self, actions: FloatArray) -> bool:
+        return bool(self._task.actions.contains(actions).all())
+
+    def _moment(self, part: Perturbation, rows: IntArray, steps: IntArray) -> Moment:
+        number = next(number for number, other in enumerate(self._parts) if other is part)
+        return Moment(
+            task=self._task,
+            seed=self._seed,
+            rows=rows,
+            steps=steps,
+            every_episode=self._episodes,
+            part=number,
+            memory=self._memories[number],
+        )
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -93,12 +103,25 @@ class Disturbance:
 
         ``counts`` [B] says in which episodes an effect counts: those that have not succeeded.
         """
-        if not isinstance(self._perturbation, ObservationNoise):
-            return states
-        noise, seen = self._noise(rows, steps, len(self._measured)), states.copy()
-        seen[:, self._measured] += self._perturbation.deviation * noise
+        seen = self._applied("see", states, rows, steps)
         self._perturbed[rows] |= (seen != states).any(axis=1) & counts
         return seen
+
+    def skipped(self, rows: IntArray, steps: IntArray, *, counts: BoolArray) -> IntArray:
+        """Return how many planned actions [B] are lost without time passing, once at each step."""
+        lost = np.zeros(len(rows), dtype=np.int64)
+        is_new = self._asked[rows] != steps
+        for part in self._having("skip"):
+            skipped = np.asarray(part.skip(self._moment(part, rows, steps)))
+            if skipped.shape != lost.shape or skipped.dtype.kind not in "iu" or (skipped < 0).any():
+                raise ComponentError(
+                    f"perturbation {part.name!r}: skip() returned {skipped!r:.80}; return "
+                    f"{lost.shape} whole numbers of at least 0."
+                )
+            lost += skipped * is_new
+        self._asked[rows] = steps
+        self._perturbed[rows] |= (lost > 0) & counts
+        return lost
 
     def step(
         self,
@@ -115,76 +138,12 @@ class Disturbance:
         """
         if self._perturbation is None:
             return planned, np.asarray(self._task.step(states, planned))
-        actions = self._executed(rows, planned, steps)
-        after = self._world.step(states, actions)
-        changed = (actions != planned).any(axis=1)
+        actions = self._applied("act", planned, rows, steps)
+        after = np.asarray(self._world.step(states, actions))
+        pushed = self._applied("push", after, rows, steps)
+        changed = (actions != planned).any(axis=1) | (pushed != after).any(axis=1)
         if self._world is not self._task:
             new = counts & ~self._perturbed[rows]
-            changed[new] = (self._task.step(states[new], actions[new]) != after[new]).any(axis=1)
+            changed[new] |= (self._task.step(states[new], actions[new]) != after[new]).any(axis=1)
         self._perturbed[rows] |= changed & counts
-        return actions, after
-
-    def _executed(self, rows: IntArray, planned: FloatArray, steps: IntArray) -> FloatArray:
-        """Return what is executed in place of planned actions [B, A]."""
-        match self._perturbation:
-            case DropActions():
-                return np.where(self._lost[rows, steps, None], self._task.actions.idle, planned)
-            case DelayActions():
-                line = np.concatenate([self._pending[rows], planned[:, None]], axis=1)
-                self._pending[rows] = line[:, 1:]
-                return line[:, 0]
-            case ActionNoise(deviation):
-                noise = deviation * self._noise(rows, steps, planned.shape[1])
-                return _blurred(self._task.actions, planned, noise)
-        return planned
-
-    def _noise(self, rows: IntArray, steps: IntArray, size: int) -> FloatArray:
-        """Draw standard normal noise [B, size]."""
-        pairs = zip(self._episodes[rows], steps, strict=True)
-        return np.stack(
-            [Stream.DISTURBANCE.of(self._seed, *pair).standard_normal(size) for pair in pairs]
-        )
-
-    def _losses(self, drop: DropActions, episode: int) -> BoolArray:
-        """Say for every step of an episode whether its action is lost: [budget]."""
-        budget = int(self._task.budget)
-        steps, rng = np.arange(budget), Stream.DISTURBANCE.of(self._seed, episode, 0)
-        if drop.every is not None:
-            return np.asarray(steps % (drop.every + drop.count) >= drop.every)
-        if drop.probability is not None:
-            begun = np.concatenate([[0], np.cumsum(rng.random(budget) < drop.probability)])
-            return np.asarray(begun[steps] > begun[np.maximum(steps - drop.count, 0)])
-        at = rng.integers(1, max(1, budget // _EARLY) + 1) if drop.at is None else drop.at
-        return np.asarray((steps >= at) & (steps < at + drop.count))
-
-
-def _blurred(actions: ActionSpace, planned: FloatArray, noise: FloatArray) -> FloatArray:
-    """Return actions [B, A] that differ from the planned ones by noise in units of their ranges."""
-    span = actions.high - actions.low
-    if isinstance(actions, BoxActions):
-        return actions.nearest(planned + noise * span)
-    unit = np.where(span > 0, span, 1.0)
-    wanted = planned / unit + noise * (span > 0)
-    distances = ((wanted[:, None] - actions.values / unit) ** 2).sum(axis=-1)
-    nearest: FloatArray = actions.values[distances.argmin(axis=1)]
-    return nearest
-
-
-def _changed(task: Task, physics: Physics) -> Task:
-    if not has(task, ChangeablePhysics):
-        raise ComponentError(
-            f"the physics of task {str(task.name)!r} cannot be changed to {physics.name!r}: it has "
-            f"no with_physics(). Use a control task such as cartpole-swingup, give yours that "
-            f'method, or perturb its actions: perturbation="drop-next-5".'
-        )
-    return task.with_physics(**physics.scales)
-
-
-def _measured(task: Task, noise: ObservationNoise) -> IntArray:
-    if not has(task, MeasuredColumns):
-        raise ComponentError(
-            f"task {str(task.name)!r} does not say what of its states is measured, and "
-            f"{noise.name!r} cannot be added to the rest. Give it an attribute measured: the "
-            f"columns of a state that are."
-        )
-    return np.asarray(task.measured, dtype=np.int64)
+        return actions, pushed

@@ -1,22 +1,142 @@
-"""Perturbations: what may go wrong in the real world while a plan is carried out, as values.
+"""Perturbations: what may go wrong in the real world while a plan is carried out.
 
-Every one has a name that a marker may give in its place, such as ``"drop-next-5"``; they are
-applied to real steps only, in all arms alike, and no model is told of them.
+Every one has a name that a marker may give in its place, such as ``"drop-next-5"``, and those of
+users come from the hook ``pytest_cpg_perturbations``. They are applied to real steps only, in all
+arms alike, and no model is told of them. Several are joined by commas: ``"kick-0.1,delay-2"``.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
-from dataclasses import KW_ONLY, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
+import numpy as np
+
+from pytest_cpg.contracts import (
+    ActionSpace,
+    BoolArray,
+    BoxActions,
+    ComponentError,
+    FloatArray,
+    IntArray,
+    Task,
+)
 from pytest_cpg.contracts.lookup import nearest
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.contracts.task import ChangeablePhysics, MeasuredColumns
+
+
+class Perturbation(Protocol):
+    """What goes wrong, under a name that says all of it; each of these methods may be left out.
+
+    - ``world(task)`` returns the task that real steps are taken in.
+    - ``see(states, moment)`` returns what the planner is told [B, S] of states [B, S].
+    - ``skip(moment)`` returns how many [B] of the planned actions are lost without time passing.
+    - ``act(actions, moment)`` returns the executed actions [B, A], given the planned ones.
+    - ``push(states, moment)`` returns where a step leads [B, S], given where it would lead.
+
+    Nothing that is given is written to. With an attribute ``cache_key``, a text that is changed
+    with whatever it does, arms that it perturbs are kept (docs/reproducibility.md).
+    """
+
+    @property
+    def name(self) -> str:
+        """As reports have it, and the marker."""
+
+
+EFFECTS = ("world", "see", "skip", "act", "push")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Moment:
+    """Some episodes [B] of an arm, after so many ``steps`` [B], and what is drawn there.
+
+    Draws depend on the seed, the episode and its step alone, and on which of several perturbations
+    asks.
+    """
+
+    task: Task
+    seed: int
+    rows: IntArray
+    steps: IntArray
+    every_episode: IntArray
+    part: int = 0
+    memory: dict[str, Any] = field(default_factory=dict)
+
+    def rng(self, episode: int, step: int = 0) -> np.random.Generator:
+        """Return the random stream of a step of an episode."""
+        more = (self.part,) if self.part else ()
+        return Stream.DISTURBANCE.of(self.seed, episode, step, *more)
+
+    def normal(self, size: int) -> FloatArray:
+        """Draw standard normal noise [B, size]."""
+        pairs = zip(self.every_episode[self.rows], self.steps, strict=True)
+        return np.stack([self.rng(*pair).standard_normal(size) for pair in pairs])
+
+    def kept(self, name: str, begin: Callable[[int], Any]) -> Any:
+        """Return an array [N, ...] that lasts as long as the arm: at first a row by episode.
+
+        Of these episodes it has the ``rows``, and may be written to.
+        """
+        if name not in self.memory:
+            self.memory[name] = np.stack([begin(int(one)) for one in self.every_episode])
+        return self.memory[name]
 
 
 @dataclass(frozen=True, slots=True)
-class DropActions:
+class _Timed:
+    """Happens once in an episode, or ``at`` a step, ``every`` so many, or by ``probability``."""
+
+    _: KW_ONLY
+    at: int | None = None
+    every: int | None = None
+    probability: float | None = None
+
+    def _check_moments(self) -> None:
+        moments = [name for name in _MOMENTS if getattr(self, name) is not None]
+        if len(moments) > 1:
+            raise ValueError(f"{moments[0]}= and {moments[1]}= both say when it happens")
+        for name, least in (("at", 0), ("every", 1)):
+            if name in moments:
+                _keep_whole(self, name, least=least, most=_MOST_STEPS)
+        if self.probability is not None:
+            _keep_positive(self, "probability")
+            if self.probability > 1:
+                raise ValueError(f"probability: need at most 1, got {self.probability!r}")
+
+    @property
+    def _when(self) -> str:
+        when = [
+            f"-{m}-{_short(getattr(self, m))}" for m in _MOMENTS if getattr(self, m) is not None
+        ]
+        return "".join(when)
+
+    def _struck(self, moment: Moment, *, count: int, within: int) -> BoolArray:
+        """Say whether it happens now [B], for ``count`` steps; by itself ``within`` a share."""
+        budget = int(moment.task.budget)
+
+        def table(episode: int) -> BoolArray:
+            steps, rng = np.arange(budget), moment.rng(episode)
+            if self.every is not None:
+                return np.asarray(steps % (self.every + count) >= self.every)
+            if self.probability is not None:
+                begun = np.concatenate([[0], np.cumsum(rng.random(budget) < self.probability)])
+                return np.asarray(begun[steps] > begun[np.maximum(steps - count, 0)])
+            at = rng.integers(1, max(1, budget // within) + 1) if self.at is None else self.at
+            return np.asarray((steps >= at) & (steps < at + count))
+
+        struck: BoolArray = moment.kept("struck", table)[moment.rows, moment.steps]
+        return struck
+
+
+@dataclass(frozen=True, slots=True)
+class DropActions(_Timed):
     """After some step the next planned actions are lost; the idle action takes their place.
 
     The time of the environment goes on, and the budget with it. Without any of ``at``, ``every``
@@ -28,31 +148,72 @@ class DropActions:
     """
 
     count: int
-    _: KW_ONLY
-    at: int | None = None
-    every: int | None = None
-    probability: float | None = None
 
     def __post_init__(self) -> None:
         _keep_whole(self, "count", least=0, most=_MOST_STEPS)
-        moments = [name for name in _MOMENTS if getattr(self, name) is not None]
-        if len(moments) > 1:
-            raise ValueError(f"{moments[0]}= and {moments[1]}= both say when actions are dropped")
-        for name, least in (("at", 0), ("every", 1)):
-            if name in moments:
-                _keep_whole(self, name, least=least, most=_MOST_STEPS)
-        if self.probability is not None:
-            _keep_positive(self, "probability")
-            if self.probability > 1:
-                raise ValueError(f"probability: need at most 1, got {self.probability!r}")
+        self._check_moments()
 
     @property
     def name(self) -> str:
         """The name, as a marker takes it."""
-        when = [
-            f"-{m}-{_short(getattr(self, m))}" for m in _MOMENTS if getattr(self, m) is not None
-        ]
-        return f"drop-next-{self.count}{''.join(when)}"
+        return f"drop-next-{self.count}{self._when}"
+
+    def act(self, planned: FloatArray, moment: Moment) -> FloatArray:
+        """Return the idle action in place of lost ones."""
+        is_lost = self._struck(moment, count=self.count, within=_EARLY)
+        return np.where(is_lost[:, None], moment.task.actions.idle, planned)
+
+
+@dataclass(frozen=True, slots=True)
+class SkipActions(_Timed):
+    """The queue of planned actions is shortened by the next ones, and no time passes.
+
+    As the paper that introduced the gap drops actions: once, after a number of steps that is drawn
+    from 1 to half the budget, unless ``at``, ``every`` or ``probability`` say when.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        _keep_whole(self, "count", least=0, most=_MOST_STEPS)
+        self._check_moments()
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        return f"skip-next-{self.count}{self._when}"
+
+    def skip(self, moment: Moment) -> IntArray:
+        """Return how many planned actions are skipped [B]."""
+        return self.count * self._struck(moment, count=1, within=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Kick(_Timed):
+    """A step leads elsewhere: the world is pushed by normal noise.
+
+    It is added to the columns of the simulator's state that the task calls ``measured``, with this
+    standard deviation in their units, above 0. It happens when lost actions would begin to be.
+    """
+
+    deviation: float
+
+    def __post_init__(self) -> None:
+        _keep_positive(self, "deviation")
+        self._check_moments()
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        return f"kick-{_short(self.deviation)}{self._when}"
+
+    def push(self, states: FloatArray, moment: Moment) -> FloatArray:
+        """Return pushed states."""
+        columns, pushed = _measured(moment.task, self), states.copy()
+        struck = self._struck(moment, count=1, within=_EARLY)
+        noise = self.deviation * moment.normal(len(columns))
+        pushed[:, columns] += np.where(struck[:, None], noise, 0.0)
+        return pushed
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +229,15 @@ class DelayActions:
     def name(self) -> str:
         """The name, as a marker takes it."""
         return f"delay-{self.steps}"
+
+    def act(self, planned: FloatArray, moment: Moment) -> FloatArray:
+        """Return the actions that were planned so many steps ago."""
+        idle = np.tile(moment.task.actions.idle, (self.steps, 1))
+        pending = moment.kept("pending", lambda _: idle)
+        line = np.concatenate([pending[moment.rows], planned[:, None]], axis=1)
+        pending[moment.rows] = line[:, 1:]
+        delayed: FloatArray = line[:, 0]
+        return delayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +265,11 @@ class ActionNoise(_Noise):
 
     kind: ClassVar[str] = "action-noise"
 
+    def act(self, planned: FloatArray, moment: Moment) -> FloatArray:
+        """Return noisy actions."""
+        noise = self.deviation * moment.normal(planned.shape[1])
+        return _blurred(moment.task.actions, planned, noise)
+
 
 @dataclass(frozen=True, slots=True)
 class ObservationNoise(_Noise):
@@ -106,6 +281,12 @@ class ObservationNoise(_Noise):
     """
 
     kind: ClassVar[str] = "observation-noise"
+
+    def see(self, states: FloatArray, moment: Moment) -> FloatArray:
+        """Return noisy states."""
+        columns, seen = _measured(moment.task, self), states.copy()
+        seen[:, columns] += self.deviation * moment.normal(len(columns))
+        return seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +318,57 @@ class Physics:
         """The name, as a marker takes it."""
         return ",".join(f"{name}-{_short(scale)}" for name, scale in self.scales.items())
 
+    def world(self, task: Task) -> Task:
+        """Return the task with these physics."""
+        if not has(task, ChangeablePhysics):
+            raise ComponentError(
+                f"the physics of task {str(task.name)!r} cannot be changed to {self.name!r}: it "
+                f"has no with_physics(). Use a control task such as cartpole-swingup, give yours "
+                f'that method, or perturb its actions: perturbation="drop-next-5".'
+            )
+        return task.with_physics(**self.scales)
 
-Perturbation: TypeAlias = DropActions | DelayActions | ActionNoise | ObservationNoise | Physics
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Perturbations of any kinds, each applied to what the ones before it have left."""
+
+    parts: tuple[Perturbation, ...]
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        return ",".join(part.name for part in self.parts)
+
+
+def parts_of(perturbation: Perturbation | None) -> tuple[Perturbation, ...]:
+    """Return what goes wrong one after the other."""
+    if isinstance(perturbation, Several):
+        return perturbation.parts
+    return () if perturbation is None else (perturbation,)
+
+
+PerturbationFactory: TypeAlias = Callable[..., Perturbation]
+
+PERTURBATIONS: Mapping[str, PerturbationFactory] = {
+    "drop-next": DropActions,
+    "skip-next": SkipActions,
+    "delay": DelayActions,
+    "action-noise": ActionNoise,
+    "observation-noise": ObservationNoise,
+    "kick": Kick,
+    "mass": lambda factor: Physics(mass=factor),
+    "friction": lambda factor: Physics(friction=factor),
+    "gravity": lambda factor: Physics(gravity=factor),
+}
+"""What makes each, given the number behind its name, and by name those behind words."""
 
 _MOMENTS = ("at", "every", "probability")
 _SCALES = ("mass", "friction", "gravity")
 # Longer than any episode; what is delayed waits in memory.
 _MOST_STEPS, _MOST_DELAY = 1_000_000, 10_000
+# What has no time of its own comes within this share of the budget.
+_EARLY = 10
 _EXAMPLES = (
     "drop-next-5",
     "drop-next-5-at-20",
@@ -154,53 +379,69 @@ _EXAMPLES = (
     "mass-1.2",
     "friction-0.5",
     "gravity-0.9",
+    "kick-0.1",
+    "skip-next-5",
 )
-_KINDS = ("drop-next", "delay", "action-noise", "observation-noise", *_SCALES)
 _WRITE = f"Write one such as {', '.join(map(repr, _EXAMPLES))}."
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-_NAMED = re.compile(rf"([a-z-]+)-({_NUMBER})")
-_DROPPED = re.compile(rf"(drop-next)-({_NUMBER})(?:-({'|'.join(_MOMENTS)})-({_NUMBER}))?")
+_BEHIND = re.compile(rf"(?:-({_NUMBER}))?((?:-[a-z]+-{_NUMBER})*)")
+_WORDS = re.compile(rf"-([a-z]+)-({_NUMBER})")
 
 
-def parse_perturbation(value: Any) -> Perturbation | None:
+def parse_perturbation(
+    value: Any, known: Mapping[str, PerturbationFactory] = PERTURBATIONS
+) -> Perturbation | None:
     """Return the perturbation of a name, or the perturbation itself; None for ``"none"``.
 
     Raises ValueError, naming the value and what to type instead.
 
-    >>> parse_perturbation("drop-next-5-at-20")
-    DropActions(count=5, at=20, every=None, probability=None)
-    >>> parse_perturbation("mass-1.2,gravity-0.9").name
-    'mass-1.2,gravity-0.9'
+    >>> parse_perturbation("drop-next-5-at-20").count
+    5
+    >>> parse_perturbation("mass-1.2,gravity-0.9,delay-2").name
+    'mass-1.2,gravity-0.9,delay-2'
     """
-    if value is None or isinstance(value, Perturbation):
-        return value
-    if value == "none":
+    if value is None or value == "none":
         return None
     if not isinstance(value, str):
+        return _checked(value)
+    parts = [_made(part, known) for part in value.split(",")]
+    physics = [part for part in parts if isinstance(part, Physics)]
+    scales: dict[str, float] = {}
+    for part in physics:
+        if scales.keys() & part.scales.keys():
+            raise ValueError(f"{value!r}: mass, friction and gravity may be changed once each")
+        scales |= part.scales
+    if physics:
+        parts = [Physics(**scales), *(part for part in parts if not isinstance(part, Physics))]
+    return parts[0] if len(parts) == 1 else Several(tuple(parts))
+
+
+def _made(text: str, known: Mapping[str, PerturbationFactory]) -> Perturbation:
+    """Return the perturbation that a part of a name stands for."""
+    # A name of a user's may begin as another does, and end as a number does.
+    behind = ((name, _BEHIND.fullmatch(text.removeprefix(name))) for name in known)
+    meant = [(name, match) for name, match in behind if match and text.startswith(name)]
+    name, match = max(meant, key=lambda one: len(one[0]), default=("", None))
+    numbers = [_figure(match[1])] if match and match[1] else []
+    moments = {word: _figure(when) for word, when in _WORDS.findall(match[2] if match else "")}
+    try:
+        inspect.signature(known[name]).bind(*numbers, **moments)
+    except (KeyError, TypeError):
+        others = [name for name in known if name not in PERTURBATIONS]
+        close = nearest(re.split(rf"-{_NUMBER}", text)[0], others) or nearest(text, _EXAMPLES)
+        fix = f"Did you mean {close!r}?" if close else _WRITE
+        raise ValueError(f"no perturbation is named {text!r}. {fix}") from None
+    return _checked(known[name](*numbers, **moments))
+
+
+def _checked(value: Any) -> Perturbation:
+    has_effect = any(callable(getattr(value, effect, None)) for effect in EFFECTS)
+    if isinstance(value, type) or not (has_effect or isinstance(value, Several)):
         raise ValueError(f"need a perturbation or its name, got {value!r}. {_WRITE}")
-    dropped = _DROPPED.fullmatch(value)
-    if dropped:
-        _, number, moment, when = dropped.groups()
-        return DropActions(_figure(number), **({moment: _figure(when)} if moment else {}))
-    parts: list[tuple[str, str]] = []
-    for part in value.split(","):
-        match = _NAMED.fullmatch(part) or _DROPPED.fullmatch(part)
-        if match is None or match[1] not in _KINDS:
-            close = nearest(part, _EXAMPLES)
-            fix = f"Did you mean {close!r}?" if close else _WRITE
-            raise ValueError(f"no perturbation is named {part!r}. {fix}")
-        parts.append((match[1], match[2]))
-    kind, number = parts[0]
-    if kind in _SCALES or len(parts) > 1:
-        if len({*_SCALES}.intersection(name for name, _ in parts)) < len(parts):
-            raise ValueError(
-                f"{value!r}: only mass, friction and gravity can be joined, each once, as in "
-                f"'mass-1.2,gravity-0.9'. Write one gate for each."
-            )
-        return Physics(**{name: float(scale) for name, scale in parts})
-    if kind == "delay":
-        return DelayActions(_figure(number))
-    return (ActionNoise if kind == "action-noise" else ObservationNoise)(float(number))
+    if not isinstance(getattr(value, "name", None), str):
+        raise ValueError(f"the perturbation {value!r:.60} has no name. Give it one: a text")
+    perturbation: Perturbation = value
+    return perturbation
 
 
 def _figure(text: str) -> Any:
@@ -228,3 +469,25 @@ def _keep_positive(perturbation: Any, name: str) -> None:
     if not is_number or not math.isfinite(value) or value <= 0:
         raise ValueError(f"{name}: need a number above 0, got {value!r}")
     object.__setattr__(perturbation, name, float(value))
+
+
+def _blurred(actions: ActionSpace, planned: FloatArray, noise: FloatArray) -> FloatArray:
+    """Return actions [B, A] that differ from the planned ones by noise in units of their ranges."""
+    span = actions.high - actions.low
+    if isinstance(actions, BoxActions):
+        return actions.nearest(planned + noise * span)
+    unit = np.where(span > 0, span, 1.0)
+    wanted = planned / unit + noise * (span > 0)
+    distances = ((wanted[:, None] - actions.values / unit) ** 2).sum(axis=-1)
+    nearest: FloatArray = actions.values[distances.argmin(axis=1)]
+    return nearest
+
+
+def _measured(task: Task, perturbation: Perturbation) -> IntArray:
+    if not has(task, MeasuredColumns):
+        raise ComponentError(
+            f"task {str(task.name)!r} does not say what of its states is measured, and "
+            f"{perturbation.name!r} cannot be added to the rest. Give it an attribute measured: "
+            f"the columns of a state that are."
+        )
+    return np.asarray(task.measured, dtype=np.int64)

@@ -20,6 +20,7 @@ from pytest_cpg.gates.card import Card, Ruling, Severity
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.episodes.arms import Execution
+    from pytest_cpg.episodes.perturbations import PerturbationFactory
     from pytest_cpg.episodes.stage import Stage
     from pytest_cpg.world_models.checkpoints.readers import CheckpointReader
 
@@ -35,6 +36,7 @@ class Components:
     planners: Mapping[str, PlannerFactory]
     world_models: Mapping[str, WorldModelFactory]
     checkpoint_readers: Mapping[str, CheckpointReader] | None = None
+    perturbations: Mapping[str, PerturbationFactory] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
+    from pytest_cpg.episodes.perturbations import PerturbationFactory
     from pytest_cpg.gates.kind import GateKind
     from pytest_cpg.world_models import CheckpointReader
 
@@ -53,4 +54,14 @@ def pytest_cpg_checkpoint_readers() -> Mapping[str, CheckpointReader] | None:
 
     A reader is called with a `Checkpoint`, and returns the model in it, or None for a file that
     it does not read. Yours are asked before the built-in ones.
+    """
+
+
+@pytest.hookspec
+def pytest_cpg_perturbations() -> Mapping[str, PerturbationFactory] | None:
+    """Return the perturbations you contribute, by the name used in ``perturbation=`` of a marker.
+
+    A factory is called with the number behind the name, if there is one (``"gust-0.5"``), and by
+    name with those behind words (``"gust-0.5-at-20"``); it returns what
+    `pytest_cpg.episodes.perturbations.Perturbation` says.
     """

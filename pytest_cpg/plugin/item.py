@@ -206,6 +206,7 @@ def _named(item: pytest.Item, name: str) -> str:
 
 
 def _components(node: pytest.Item) -> Components:
+    from pytest_cpg.episodes.perturbations import PERTURBATIONS
     from pytest_cpg.gates.kind import Components
     from pytest_cpg.planners import PLANNERS
     from pytest_cpg.tasks import TASKS
@@ -221,6 +222,7 @@ def _components(node: pytest.Item) -> Components:
         checkpoint_readers=merge(
             "checkpoint reader", [*hooks.pytest_cpg_checkpoint_readers(), READERS]
         ),
+        perturbations=merge("perturbation", [PERTURBATIONS, *hooks.pytest_cpg_perturbations()]),
     )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # What every gate cost when it last ran, nothing of one whose kind does not say.
 COSTS = "cpg/costs.1"
-_COMPONENTS = ("tasks", "planners", "world_models", "checkpoint_readers")
+_COMPONENTS = ("tasks", "planners", "world_models", "checkpoint_readers", "perturbations")
 # What the hook of each name returns a dict of.
 EXTENSION_POINTS = {
     "pytest_cpg_gates": "from markers to kinds of gate",

@@ -19,6 +19,10 @@ EVERY_NAME = [
     "delay-2",
     "action-noise-0.3",
     "observation-noise-0.4",
+    "skip-next-2",
+    "skip-next-9-every-3",
+    "kick-0.4-every-5",
+    "kick-0.4,delay-1,action-noise-0.3,skip-next-1-probability-0.2",
 ]
 
 
@@ -109,9 +113,15 @@ def test_dropping_nothing_perturbs_no_episode():
     assert np.array_equal(arm.steps, bare.steps)
 
 
+def struck(name):
+    """Return at which steps of an episode what a name stands for happens, [N, budget]."""
+    run = Run(name)
+    run.arm()
+    return run.run._disturbance._memories[0]["struck"]
+
+
 def test_a_loss_without_a_time_comes_once_and_early():
-    disturbance = Run("drop-next-2").run._disturbance
-    lost = disturbance._lost
+    lost = struck("drop-next-2")
     assert (lost.sum(axis=1) == 2).all()
     first = lost.argmax(axis=1)
     # A tenth of 40 steps.
@@ -120,12 +130,12 @@ def test_a_loss_without_a_time_comes_once_and_early():
 
 
 def test_losses_come_back_after_so_many_steps_or_by_chance():
-    regular = Run("drop-next-2-every-3").run._disturbance._lost
+    regular = struck("drop-next-2-every-3")
     assert regular[0, :10].astype(int).tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 1, 1]
-    certain = Run("drop-next-1-probability-1").run._disturbance._lost
+    certain = struck("drop-next-1-probability-1")
     assert not certain[:, 0].any()
     assert certain[:, 1:].all()
-    rare = Run("drop-next-3-probability-0.05").run._disturbance._lost
+    rare = struck("drop-next-3-probability-0.05")
     lengths = np.diff(np.flatnonzero(np.diff(rare[0].astype(int), prepend=0, append=0)))[::2]
     assert (lengths[:-1] >= 3).all()
 
@@ -211,14 +221,23 @@ def first_plans(run):
     [
         ("mass-2", "the physics of task 'two-room' cannot be changed to 'mass-2'"),
         ("observation-noise-1", "task 'blind' does not say what of its states is measured"),
+        ("kick-1", "task 'blind' does not say what of its states is measured"),
     ],
 )
 def test_a_task_that_cannot_be_perturbed_so_is_named(name, message):
     task = two_room()
-    if "noise" in name:
+    if "mass" not in name:
         task = type("Blind", (), {"name": "blind", "actions": task.actions, "budget": 5})()
+        task.step = lambda states, actions: states
+    rows, states, actions = np.arange(2), np.zeros((2, 2)), np.zeros((2, 2))
+
+    def disturb():
+        disturbance = Disturbance(parse_perturbation(name), task, rows, seed=0)
+        disturbance.seen(rows, states, rows, counts=rows >= 0)
+        disturbance.step(rows, states, actions, rows, counts=rows >= 0)
+
     with pytest.raises(ComponentError, match=message):
-        Disturbance(parse_perturbation(name), task, np.arange(2), seed=0)
+        disturb()
 
 
 @pytest.mark.parametrize("name", EVERY_NAME)
@@ -236,10 +255,10 @@ def test_a_perturbed_episode_ends_the_same_in_any_batch(name):
 def test_what_goes_wrong_is_the_same_in_every_arm_and_leaves_planners_alone():
     name = "action-noise-0.6"
     oracle, chance = (Run(name, planner=p, arm=a).run for p, a in _ARMS)
-    rows, steps = np.arange(12), np.full(12, 7)
-    assert np.array_equal(
-        oracle._disturbance._noise(rows, steps, 2), chance._disturbance._noise(rows, steps, 2)
-    )
+    rows, planned = np.arange(12), np.zeros((12, 2))
+    given = (rows, oracle.states, planned, np.full(12, 7))
+    steps = [run._disturbance.step(*given, counts=rows >= 0) for run in (oracle, chance)]
+    assert np.array_equal(steps[0][0], steps[1][0])
     # What chance plans depends on its own stream alone.
     bare, noisy = Run(None, planner=Chance()), Run(name, planner=Chance())
     bare.arm(), noisy.arm()
@@ -277,3 +296,97 @@ def test_an_error_of_a_perturbed_gate_names_what_was_perturbed():
         TaskError, match=r"the simulator diverged .* perturbed by friction-2: run it"
     ):
         Run("friction-2", task=task).arm()
+
+
+def test_a_skipped_action_takes_no_time_and_is_never_executed():
+    run = Run("skip-next-2-at-3", planner=CEM(horizon=8))
+    arm = run.arm()
+    assert arm.perturbed.any()
+    for episode, executed in run.executed.items():
+        planned = run.planned[episode]
+        assert executed[:3] == planned[:3]
+        if len(executed) > 3 and len(planned) > 5:
+            # Where two are left of the plan, the next ones follow at once.
+            assert executed[3] in (planned[5], planned[3], planned[4])
+            assert len(planned) >= len(executed)
+
+
+def test_skipping_all_of_every_plan_is_replanned_and_not_for_ever():
+    arm = Run("skip-next-99-every-1").arm()
+    assert arm.perturbed.all()
+    assert (arm.plans >= arm.steps // 2).all()
+
+
+def test_a_kick_moves_the_world_once_and_where_it_is_measured():
+    states, rows = np.zeros((12, 2)), np.arange(12)
+    task = two_room(budget=40)
+    kick = Disturbance(parse_perturbation("kick-0.5-at-3"), task, rows, seed=1)
+    for step, moved in ((2, False), (3, True), (4, False)):
+        given = (rows, states, np.tile(task.actions.idle, (12, 1)), np.full(12, step))
+        _, after = kick.step(*given, counts=rows >= 0)
+        bare = task.step(states, np.tile(task.actions.idle, (12, 1)))
+        assert (after != bare).any() == moved
+    assert kick.perturbed.all()
+
+
+def test_two_noises_of_one_step_are_not_the_same_noise():
+    both = parse_perturbation("kick-1-every-1,kick-1-every-1")
+    rows, task = np.arange(400), two_room(budget=9)
+    given = (rows, np.zeros((400, 2)), np.tile(task.actions.idle, (400, 1)), np.full(400, 1))
+    disturbance = Disturbance(both, task, rows, seed=0)
+    _, after = disturbance.step(*given, counts=rows >= 0)
+    moved = after - task.step(given[1], given[2])
+    # Of the same one twice it is 2.
+    assert moved.std() == pytest.approx(2**0.5, rel=0.1)
+
+
+class Wind:
+    """A user's own: it blows from one side, more with every step."""
+
+    name = "wind"
+
+    def push(self, states, moment):
+        return states + 0.01 * moment.steps[:, None]
+
+
+class Wrong:
+    name = "wrong"
+
+    def __init__(self, **methods):
+        vars(self).update(methods)
+
+
+def test_an_object_of_ones_own_perturbs_as_ours_do():
+    run = Run(Wind())
+    arm = run.arm()
+    assert arm.perturbed.all()
+    assert outcomes(arm) != outcomes(Run(None).arm())
+
+
+@pytest.mark.parametrize(
+    ("methods", "said"),
+    [
+        (
+            {"push": lambda states, moment: states[:, :1]},
+            r"(?s)push\(\) returned .* return \(12, 2\)",
+        ),
+        ({"see": lambda states, moment: states * np.nan}, r"see\(\) returned"),
+        ({"act": lambda actions, moment: actions + 9}, r"actions of the task"),
+        ({"skip": lambda moment: -1 * moment.rows}, r"(?s)skip\(\) returned .* whole numbers"),
+    ],
+)
+def test_what_a_perturbation_must_not_return_is_named(methods, said):
+    with pytest.raises(ComponentError, match=said):
+        Run(Wrong(**methods)).arm()
+
+
+def test_what_is_no_perturbation_is_refused():
+    for wrong in (object(), Wind, Wrong()):
+        with pytest.raises(ValueError, match="need a perturbation or its name"):
+            parse_perturbation(wrong)
+    with pytest.raises(ValueError, match="has no name"):
+        parse_perturbation(type("Nameless", (), {"act": lambda self, actions, moment: actions})())
+    known = {"wind": lambda: Wind(), "wind-2": lambda: Wind(), "gust": lambda f, at=1: Wind()}
+    assert parse_perturbation("wind-2,gust-3-at-2", known).name == "wind,wind"
+    with pytest.raises(ValueError, match="Did you mean 'wind-2'"):
+        parse_perturbation("wind-3", known)

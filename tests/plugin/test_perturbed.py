@@ -88,3 +88,59 @@ def test_perturbed_gates_say_how_each_arm_recovered_and_sweeps_gate_nothing(repo
     assert gates["test_sweep"]["comparisons"] == []
     (text,) = gates["test_sweep"]["measurements"]
     assert text.startswith("sweep over perturbation: none: oracle 1.00")
+
+
+WIND = """
+
+class Wind:
+    cache_key = "wind 1"
+
+    def __init__(self, strength):
+        self.strength = strength
+        self.name = f"wind-{strength:g}"
+
+    def push(self, states, moment):
+        return np.where(moment.steps[:, None] == 2, states + self.strength, states)
+
+
+def pytest_cpg_perturbations():
+    return {"wind": Wind}
+"""
+WINDY = """
+import pytest
+
+
+@pytest.mark.cpg(task="two-room", model="mirrored", perturbation="wind-0.05")
+def test_windy(cpg):
+    assert cpg.oracle.perturbed.any()
+
+
+@pytest.mark.cpg(task="two-room", model="right", perturbation="wind-0.05,action-noise-0.1")
+def test_several(cpg):
+    assert cpg.design.perturbation == "wind-0.05,action-noise-0.1"
+"""
+
+
+def test_a_perturbation_of_a_conftest_runs_on_workers_is_cached_and_replayed(repository):
+    repository.add("conftest.py", WIND)
+    repository.makepyfile(test_windy=WINDY)
+    result = repository.runpytest("-n", "2", "--cpg-json=first.json")
+    result.assert_outcomes(failed=1)
+    assert "perturbation wind-0.05: recovered oracle" in flat(result)
+    files = [*(repository.path / ".pytest_cache/d/cpg-arms").rglob("*")]
+    assert files
+    again = repository.runpytest("--cpg-json=again.json")
+    again.assert_outcomes(failed=1)
+    assert [*(repository.path / ".pytest_cache/d/cpg-arms").rglob("*")] == files
+    first, second = (
+        [gate["comparisons"][0]["result"]["oracle"]["steps"] for gate in report["gates"]]
+        for report in map(repository.json, ("first.json", "again.json"))
+    )
+    assert first == second
+    replay = next(line for line in again.outlines if "--cpg-replay=" in line).split()[-1]
+    replayed = repository.runpytest(replay)
+    assert "perturbation wind-0.05" in flat(replayed)
+    assert "changed" not in flat(replayed)
+    repository.change("test_windy.py", '"wind-0.05"', '"wnd-0.5"')
+    wrong = repository.runpytest()
+    assert "perturbation: no perturbation is named 'wnd-0.5'. Did you mean 'wind'?" in flat(wrong)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Literal
@@ -21,7 +21,12 @@ from pytest_cpg.episodes import probe
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, replaced
-from pytest_cpg.episodes.perturbations import Perturbation, parse_perturbation
+from pytest_cpg.episodes.perturbations import (
+    PERTURBATIONS,
+    Perturbation,
+    PerturbationFactory,
+    parse_perturbation,
+)
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.choices import as_trained
 from pytest_cpg.gates.kind import Measuring, Run
@@ -148,7 +153,9 @@ def _name_of(setting: object) -> str:
 
 
 def _designs(
-    design: Design, settings: Mapping[str, Iterable[Any]]
+    design: Design,
+    settings: Mapping[str, Iterable[Any]],
+    perturbations: Mapping[str, PerturbationFactory],
 ) -> tuple[str, dict[str, Design]]:
     """Return what is swept over, and the design of each setting by its name."""
     chosen = {}
@@ -179,7 +186,7 @@ def _designs(
             changed = (
                 _with_horizon(design, value)
                 if is_horizon
-                else replace(design, perturbation=parse_perturbation(value))
+                else replace(design, perturbation=parse_perturbation(value, perturbations))
             )
         except ValueError as error:
             raise CpgError(str(error) if is_horizon else f"{over}: {error}") from None
@@ -206,6 +213,7 @@ class Benchmark:
     design: Design
     criteria: Criteria
     measuring: Measuring
+    perturbations: Mapping[str, PerturbationFactory] = field(default_factory=lambda: PERTURBATIONS)
 
     def __repr__(self) -> str:
         return f"Benchmark({self.design.task.name}, {self.design.planner!r})"
@@ -268,7 +276,8 @@ class Benchmark:
         """
         with self.measuring.beside() as run:
             design = as_trained(self.design, learned)
-            over, designs = _designs(design, {"perturbation": perturbations, "horizon": horizons})
+            settings = {"perturbation": perturbations, "horizon": horizons}
+            over, designs = _designs(design, settings, self.perturbations)
             _check_sweep(design, over, learned)
             criteria = replace(self.criteria, stop="fixed", margin=None, family_size=1)
             results = {}

@@ -12,7 +12,11 @@ from typing import Any
 from pytest_cpg.contracts import Task
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.perturbations import parse_perturbation
+from pytest_cpg.episodes.perturbations import (
+    PERTURBATIONS,
+    PerturbationFactory,
+    parse_perturbation,
+)
 from pytest_cpg.episodes.replay import Replay, replay
 from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import (
@@ -69,6 +73,7 @@ class Spec:
     design: Callable[[Task], Design]
     criteria: stopping.Criteria
     diagnosed: str
+    perturbations: Mapping[str, PerturbationFactory]
 
     def planned(self, task: Task, model: Any) -> Design:
         """Return what all arms share, planned as the model says where that is left to it."""
@@ -100,6 +105,11 @@ def spec_of(asked: Asked) -> Spec:
             f'the reward of a step that succeeds, goal="return>=50" with the return of such an '
             f'episode, or places to reach: goals={{"offset": 25, "within": 0.1}}.'
         )
+    perturbations = asked.components.perturbations or PERTURBATIONS
+    try:
+        perturbation = parse_perturbation(values["perturbation"], perturbations)
+    except ValueError as error:
+        raise ValueError(f"perturbation: {error}") from None
     margin = values["margin"]
     try:
         if margin is not None and metric == "success":
@@ -138,10 +148,11 @@ def spec_of(asked: Asked) -> Spec:
             starts=values["starts"],
             level=values["confidence"],
             metric=metric,
-            perturbation=values["perturbation"],
+            perturbation=perturbation,
         ),
         criteria=criteria,
         diagnosed=asked.options["diagnose"],
+        perturbations=perturbations,
     )
 
 
@@ -206,7 +217,7 @@ class PlanningGap:
             help="the recipe that the model is one checkpoint of",
             is_of_session=True,
         ),
-        Argument("perturbation", parse_perturbation, help="what goes wrong in real steps"),
+        Argument("perturbation", as_given, help="what goes wrong in real steps"),
     )
     has_smoke_test = resumes = True
 
@@ -285,7 +296,12 @@ class PlanningGap:
     def runner(self, spec: Spec, measuring: Measuring) -> Benchmark:
         """Return the value of the fixture ``benchmark_runner``."""
         design = spec.design(measuring.task(spec.task))
-        return Benchmark(design=design, criteria=spec.criteria, measuring=measuring)
+        return Benchmark(
+            design=design,
+            criteria=spec.criteria,
+            measuring=measuring,
+            perturbations=spec.perturbations,
+        )
 
     def forecast(
         self,
