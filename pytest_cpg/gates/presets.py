@@ -88,11 +88,14 @@ ENVIRONMENTS: Mapping[str, Preset] = MappingProxyType(
 
 
 def _key(task: str) -> str:
-    """Return a task's plain name; of an environment its id, whatever module and words are named."""
+    """Return a task's plain name; of an environment its id, whatever module and words are named.
+
+    OGBench's ``visual-`` ids are those without it, in other colours.
+    """
     plain = task.partition(" (")[0]
     if not plain.startswith("gym:"):
         return plain
-    return f"gym:{plain.partition(',')[0].rpartition(':')[2]}"
+    return f"gym:{plain.partition(',')[0].rpartition(':')[2].removeprefix('visual-')}"
 
 
 _BY_KEY = {**PRESETS, **{_key(f"gym:{name}"): preset for name, preset in ENVIRONMENTS.items()}}
@@ -103,6 +106,8 @@ def preset_of(task: str) -> Preset | None:
 
     >>> preset_of("gym:ogbench:pointmaze-medium-v0,score=path").named["score"]
     'path'
+    >>> preset_of("gym:ogbench:visual-cube-single-v0").named["score"]
+    'carry'
     """
     return _BY_KEY.get(_key(task))
 

@@ -255,6 +255,76 @@ def test_an_environment_that_observes_pictures_says_what_to_take():
         gym_task(make)
 
 
+@pytest.mark.skipif(gymnasium is None, reason="needs gymnasium")
+def test_an_environment_of_pictures_whose_code_can_tell_numbers_is_seen_as_it_draws_itself():
+    from pytest_cpg.tasks.gymnasium import gym_task
+
+    class Visual(Dotted):
+        """As OGBench's: what is observed is decided in one method, by an attribute."""
+
+        _ob_type = "pixels"
+
+        def __init__(self):
+            super().__init__()
+            self.observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
+
+        def get_ob(self):
+            if self._ob_type == "pixels":
+                return self.render()
+            return np.array([self.place], np.float32)
+
+        def reset(self, **given):
+            super().reset(**given)
+            return self.get_ob(), {}
+
+        def step(self, action):
+            return self.get_ob(), *super().step(action)[1:]
+
+    plain, visual = gym_task(Dotted, budget=9), gym_task(Visual, budget=9)
+    starts = [task.reset(np.arange(3)) for task in (plain, visual)]
+    assert np.array_equal(plain.observe(starts[0]), visual.observe(starts[1]))
+    frames = [
+        seen_as_pixels(task, size=40, stack=1).pictures(begun)
+        for task, begun in zip((plain, visual), starts, strict=True)
+    ]
+    assert np.array_equal(*frames)
+
+
+@pytest.mark.parametrize("name", ["cube-single-v0", "antmaze-medium-v0"])
+def test_visual_ids_of_ogbench_move_as_those_of_numbers_and_look_as_they_do(cartpole, name):
+    pytest.importorskip("ogbench")
+    program = f"""
+import gymnasium
+import numpy as np
+import ogbench
+from pytest_cpg.tasks.gymnasium import gym_task
+from pytest_cpg.tasks.gymnasium.player import generators
+from pytest_cpg.tasks.pixel_task import seen_as_pixels
+
+visual, plain = (gym_task("ogbench:" + prefix + "{name}") for prefix in ("visual-", ""))
+actions = visual.actions.sample([np.random.default_rng(0)], (3,))[0]
+states = [task.reset(np.array([7])) for task in (visual, plain)]
+seen = seen_as_pixels(visual, size=64, stack=1)
+frames = []
+for action in actions:
+    states = [t.step(s, action[None]) for t, s in zip((visual, plain), states, strict=True)]
+    assert (visual.observe(states[0]) == plain.observe(states[1])).all()
+    frames.append(seen.pictures(states[0])[0, 0])
+assert (frames[0] != frames[2]).any()
+# Alone, as its own observation.
+alone = gymnasium.make("visual-{name}", width=64, height=64)
+for seed in (0, 7):
+    with generators(seed):
+        observed = alone.reset(seed=seed)[0]
+begun = seen.pictures(visual.reset(np.array([7])))[0, 0]
+assert observed.shape == begun.shape
+assert (observed == begun).all(), (observed != begun).mean()
+"""
+    backend = renderer_of(cartpole.world.drawn, View(height=8, width=8))._backend
+    environment = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
 def test_an_environment_of_mujoco_looks_as_it_does_by_itself(cartpole, monkeypatch):
     if gymnasium is None:
         pytest.skip("needs gymnasium")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import packages_distributions, version
@@ -76,7 +77,9 @@ def made(make: str | Callable[[], Any]) -> Any:
     if not isinstance(make, str):
         return _made_by(make)
     try:
-        return gymnasium.make(spec_of(make).id, max_episode_steps=-1, disable_env_checker=True)
+        return in_numbers(
+            gymnasium.make(spec_of(make).id, max_episode_steps=-1, disable_env_checker=True)
+        )
     except gymnasium.error.DependencyNotInstalled as error:
         engine = engine_of(spec_of(make))
         extra = f"gymnasium[{engine.lower()}]" if engine else "pytest-cpg[gymnasium,control]"
@@ -119,12 +122,14 @@ def made_to_draw(make: str | Callable[[], Any], size: int) -> Any:
     sizes: list[dict[str, Any]] = [{"width": size, "height": size}, {}]
     for settings in sizes:
         try:
-            return gymnasium.make(
-                spec.id,
-                max_episode_steps=-1,
-                disable_env_checker=True,
-                render_mode="rgb_array",
-                **settings,
+            return in_numbers(
+                gymnasium.make(
+                    spec.id,
+                    max_episode_steps=-1,
+                    disable_env_checker=True,
+                    render_mode="rgb_array",
+                    **settings,
+                )
             )
         # Whatever its code says of a mode or a size that it does not have.
         except Exception as error:
@@ -133,6 +138,53 @@ def made_to_draw(make: str | Callable[[], Any], size: int) -> Any:
         f'observe="pixels": gymnasium.make({make!r}, render_mode="rgb_array") raises '
         f"{type(refused).__name__}: {refused}"
     ) from refused
+
+
+def in_numbers(environment: Any) -> Any:
+    """Return an environment that observes numbers, and looks as it did when it observed pictures.
+
+    OGBench's ``visual-`` ids are the same worlds as those without it, in other colours, and their
+    code can tell either.
+    """
+    bare = environment.unwrapped
+    if getattr(bare, "_ob_type", None) != "pixels":
+        return environment
+    told = next((name for name in ("compute_observation", "get_ob") if hasattr(bare, name)), None)
+    if told is None:
+        return environment
+    hold_renderers(bare)
+    kind = type(bare)
+
+    def observed(self: Any, *_: Any, **__: Any) -> Any:
+        self._ob_type = "states"
+        try:
+            return getattr(kind, told)(self)
+        finally:
+            self._ob_type = "pixels"
+
+    # Of the class, as copies of the environment have to observe themselves.
+    bare.__class__ = type(kind.__name__, (kind,), {told: observed})
+    if isinstance(getattr(kind, "observation_space", None), property):
+        return environment
+    size = bare.get_ob().shape
+    bare.observation_space = gymnasium.spaces.Box(-float("inf"), float("inf"), size)
+    return environment
+
+
+def hold_renderers(bare: Any) -> None:
+    """Keep MuJoCo's renderers of an environment until this process ends.
+
+    One that ends deletes what it has in whatever context of OpenGL is current (MuJoCo 3.17), which
+    may be that of the next, whose frames are memory then that nobody has written to.
+    """
+    for value in vars(bare).values():
+        if type(value).__module__.startswith("mujoco.rendering") and id(value) not in _HELD:
+            _HELD[id(value)] = value
+            # Later there is no OpenGL to end it with.
+            atexit.register(value.close)
+
+
+_HELD: dict[int, Any] = {}
 
 
 def _made_by(make: Callable[[], Any]) -> Any:
@@ -154,7 +206,7 @@ def _made_by(make: Callable[[], Any]) -> Any:
             f"gym_task: {make!r} returned {result!r}, which is no environment of gymnasium's. End "
             f"it in a return of one."
         )
-    return result
+    return in_numbers(result)
 
 
 def _is_environment(value: object) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium.utils import seeding
 
 from pytest_cpg.contracts import ComponentError, FloatArray, IntArray
-from pytest_cpg.tasks.gymnasium.environments import made
+from pytest_cpg.tasks.gymnasium.environments import hold_renderers, made
 from pytest_cpg.tasks.gymnasium.setters import setter
 from pytest_cpg.tasks.gymnasium.spaces import (
     action_space,
@@ -219,7 +219,9 @@ class Player:
         # One that has ended leaves no context, and then all is black.
         for viewer in viewers:
             viewer.make_context_current()
-        return self.environment.render()
+        frame = self.environment.render()
+        hold_renderers(bare)
+        return frame
 
     def play(self, row: FloatArray, actions: FloatArray, repeat: int) -> tuple[FloatArray, int]:
         """Return the rows [H, R] after each of actions [H, A], and how many steps were taken."""
