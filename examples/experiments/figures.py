@@ -208,6 +208,7 @@ DRAWN = {
     "data-size": {"data-size": of_found(data_size)},
     "planners": {"planners": of_found(rates)},
     "perturbations": {"perturbations": of_found(rates)},
+    "noise": {"noise": of_found(rates)},
     "horizons": {"horizons": of_found(rates)},
     "latent": {
         "latent": of_found(rates),

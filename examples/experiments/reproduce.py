@@ -38,6 +38,7 @@ GATES = {
     "latent": "test_latent.py",
     "horizons": "test_horizons.py",
     "perturbations": "test_perturbations.py",
+    "noise": "test_noise.py",
     "dreamer": "test_dreamer.py",
 }
 # What is no gate: how it is measured, and its table.
@@ -64,6 +65,7 @@ QUICK = {
     "coverage": None,
     "planners": (
         "acrobot-swingup-fixed-random-shooting-10",
+        "cartpole-swingup-fixed-cem-30",
         "reacher-easy-fixed-cem-30",
         "reacher-easy-sampled-random-shooting-30",
     ),
@@ -76,7 +78,7 @@ TDMPC2 = [
     ("reacher-easy", 1),
 ]
 DREAMERS = ["acrobot-swingup", "cartpole-swingup", "reacher-easy"]
-LATENT = {"latent", "horizons", "perturbations"}
+LATENT = {"latent", "horizons", "perturbations", "noise"}
 # What two more columns compare, where they are published.
 COSTS = {"compute": "model steps per executed action", "latency_ms": "ms per plan"}
 
@@ -105,6 +107,9 @@ def arguments():
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; or all")
     parser.add_argument("--tables", action="store_true", help="write them from results/NAME.json")
     parser.add_argument("--again", action="store_true", help="run cells that have a result, too")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="cells that have it in their name"
+    )
     parser.add_argument("--check", action="store_true", help="compare the cheap cells alone")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="cells at a time")
     parser.add_argument(
@@ -135,8 +140,10 @@ def run_gates(names, options, until):
     for name in names:
         there = {} if options.again else {cell["cell"] for cell in kept(name)}
         every = runs.cells_of(GATES[name])
-        tests |= {test: (name, [*every]) for cell, test in every.items() if cell not in there}
-    train_missing({name for name, _ in tests.values()}, options.jobs, until)
+        wanted = {cell: test for cell, test in every.items() if options.only in cell}
+        tests |= {test: (name, [*every]) for cell, test in wanted.items() if cell not in there}
+    trained = {name for test, (name, _) in tests.items() if "random-data" not in test}
+    train_missing(trained, options.jobs, until)
 
     def keep_cell(test, cell):
         name, order = tests[test]
