@@ -104,7 +104,7 @@ def diagnosed(design: Design, learned: Any, starts: Starts, result: GateResult) 
         misreading = None
         if measures.ranking is None or measures.ranking.low < _LEAST:
             misreading = _misreading(design, learned, starts, walks, plans, ranks)
-    diagnosis = _told(measures)
+    diagnosis = _in_words(measures)
     return replace(
         diagnosis,
         misreading=misreading,
@@ -138,7 +138,7 @@ class _Measures:
         yield Measure.of("imagined", self.off, of_steps)
 
 
-def _told(measures: _Measures) -> Diagnosis:
+def _in_words(measures: _Measures) -> Diagnosis:
     """Return the cause that the measures show, in words."""
     unseen, off = measures.unseen, measures.off
     cause, words = Cause.NONE, {}
@@ -292,18 +292,18 @@ def _off(task: Task, model: BoundModel, walks: _Walks, latents: FloatArray) -> F
     By the latents of what was seen, or by what a probe reads from both: by what is nearer.
     """
     imagined = model.rollout(latents[:, 0], walks.actions)
-    own = slice(0, model.described(latents).shape[-1])
-    begun, true, after = latents[:, :1, own], latents[:, 1:, own], imagined[..., own]
+    numbers = slice(0, model.described(latents).shape[-1])
+    begun, true, after = latents[:, :1, numbers], latents[:, 1:, numbers], imagined[..., numbers]
     seen = observed(task, walks.states)
     # Of a model whose imagined latents lie elsewhere than those of its encoder, its own probe.
     read = _probed(after, seen[:, 1:])
     scale = seen.reshape(-1, seen.shape[2]).std(axis=0)
     moves = scale > 0
     shares = []
-    told, before, behind = (
+    probed, before, behind = (
         part[..., moves] / scale[moves] for part in (read, seen[:, :1], seen[:, 1:])
     )
-    for off, change in ((after - true, true - begun), (told - behind, behind - before)):
+    for off, change in ((after - true, true - begun), (probed - behind, behind - before)):
         lengths = [np.sqrt((part**2).sum(axis=(1, 2))) for part in (off, change)]
         shares.append(losses.ratio(*lengths))
     return np.asarray(np.fmin(*shares))
@@ -326,14 +326,14 @@ def _probed(latents: FloatArray, seen: FloatArray) -> FloatArray:
     return read
 
 
-def _ridge(inputs: FloatArray, targets: FloatArray, asked: FloatArray) -> FloatArray:
+def _ridge(inputs: FloatArray, targets: FloatArray, queries: FloatArray) -> FloatArray:
     """Return what a ridge regression says of rows [M, Z], its penalty chosen by leaving one out."""
     mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
     unit = np.where(scale > 0, scale, np.inf)
     u, s, vt = np.linalg.svd((inputs - mean) / unit, full_matrices=False)
     centre = targets.mean(axis=0)
-    centred, rows = targets - centre, (asked - mean) / unit
-    best, errors = np.zeros((len(asked), targets.shape[1])), np.full(targets.shape[1], np.inf)
+    centred, rows = targets - centre, (queries - mean) / unit
+    best, errors = np.zeros((len(queries), targets.shape[1])), np.full(targets.shape[1], np.inf)
     for penalty in _PENALTIES * len(inputs):
         shrunk = s**2 / (s**2 + penalty)
         fit = (u * shrunk) @ (u.T @ centred)
@@ -355,7 +355,7 @@ def _misreading(
     ranks: FloatArray,
 ) -> Misreading | None:
     """Return the reading of pictures with which a model ranks plans much better, if one does."""
-    found: list[tuple[float, PictureReading]] = []
+    better_read: list[tuple[float, PictureReading]] = []
     for reading in picture_readings(design.task.picture_shape[0]):  # type: ignore[attr-defined]  # it sees
         other: Any = _ReadOtherwise(design.task, reading)
         rated = _rated_otherwise(replace(design, task=other), learned, starts, walks, plans)
@@ -363,10 +363,10 @@ def _misreading(
         better = losses.over_episodes(again - ranks)
         mean = float(np.nanmean(again))
         if better is not None and better.low > _BETTER and mean > _LEAST:
-            found.append((mean, reading))
-    if not found:
+            better_read.append((mean, reading))
+    if not better_read:
         return None
-    mean, reading = max(found, key=lambda pair: pair[0])
+    mean, reading = max(better_read, key=lambda pair: pair[0])
     return Misreading(
         name=reading.name,
         summary=f"{_sentence(reading.meaning)}. With `encode({reading.code.split(', or')[0]})` it "
