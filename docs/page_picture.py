@@ -1,8 +1,8 @@
 """Draw the pictures of pages and a film: what gates wrote, as a browser shows it.
 
 The demo's gates give ``page-1280.png``, ``page-390.png`` and ``film.gif``, those of the gallery a
-``verdict-NAME.png`` for each verdict. ``page_picture.py [PAGE]`` draws a page that is there
-already. Frames of a lost episode need a GPU or ``MUJOCO_GL=osmesa``.
+``verdict-NAME.png`` for each verdict or kind of gate. ``page_picture.py [PAGE]`` draws a page that
+is there already. Frames of a lost episode need a GPU or ``MUJOCO_GL=osmesa``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WINDOWS = {1280: 1640, 390: 1640}
 # Of a page in the gallery: its top without what is below the table, and blank rows below that.
 HEIGHT, MARGIN = 900, 24
 TOP_ALONE = "<style>.session, details.gate, details.evidence { display: none }</style>"
-# Tests of the gallery by the picture of their page.
+# Tests of the gallery by the picture of their page: a verdict, or all that a kind of gate has.
 VERDICTS = {
     "as-good": "test_planning_gap.py::test_maze[right]",
     "model-bottleneck": "test_planning_gap.py::test_maze[no_walls]",
@@ -32,6 +32,11 @@ VERDICTS = {
     "planner-bottleneck": "test_planning_gap.py::test_hurried[right]",
     "outperforms": "test_dead_end.py",
     "no-verdict": "test_planning_gap.py::test_maze[lost_precision]",
+    "plan-quality": "test_plan_quality.py",
+    "which-action": "test_actions.py",
+    "retrieval": "test_retrieval.py",
+    "response": "test_response.py",
+    "policy-comparison": "test_policies.py",
 }
 # No browser's window is as narrow as a telephone, a frame is.
 FRAME = (

@@ -187,11 +187,11 @@ def fitted_names(gates: tuple[str, ...], room: int, *, shares: bool = True) -> N
     test, count = tests.most_common(1)[0] if tests else ("", 0)
     begin = f"{test}["
     if shares and count > 1 and 2 * count >= len(gates):
-        # Most are the parameters of one test.
+        # Most are the parameters of one test, in brackets.
         short = {
-            gate: _short(one_line(gate), one_line(begin), "]")
-            if gate.startswith(begin)
-            else one_line(_without_file(gate))
+            gate: one_line(gate if gate.startswith(begin) else _without_file(gate)).removeprefix(
+                one_line(test)
+            )
             for gate in gates
         }
         shared = f"{one_line(begin)}...]"

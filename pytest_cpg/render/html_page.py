@@ -21,7 +21,15 @@ from pytest_cpg.gates.notation import duration, found_drop, percentage, visible
 from pytest_cpg.render import axis, figures, page
 from pytest_cpg.render.figures import Plot, course_plot
 from pytest_cpg.render.page import Followed, Page, Tone, commands_of, reasons_of, tone_of
-from pytest_cpg.render.words import effect_text, judged, regression, verdict_of, with_arrows
+from pytest_cpg.render.words import (
+    alike,
+    effect_text,
+    judged,
+    named_with,
+    regression,
+    verdict_of,
+    with_arrows,
+)
 from pytest_cpg.report.session import FAILING, WORDS, Comparison, Gate, Row, Session, gist
 
 with needs_extra("html", "jinja2", "markupsafe", what="the HTML page needs jinja2"):
@@ -187,10 +195,15 @@ def _headline(page: Page, row: Row | None) -> str:
         return f"{check[:1].upper()}{check[1:]} {ended}: no verdicts"
     if row is not None and row.fails:
         name = page.names[row.name]
+        failing = (other for gate in page.loud for other in gate.rows if other.fails)
+        (group,) = (
+            group for group in alike(failing) if row.name in {other.name for other in group}
+        )
+        count = len({other.gate for other in group})
+        many = f"{count} gates fail alike, the worst " * (count > 1)
         if row.card is None:
-            return f"{name}: {row.why(is_brief=True) or WORDS[row.state]}"
-        subject = f"{row.card.subject} ({name})" if row.card.subject else name
-        return f"{subject}: {regression(row.drift) or row.card.sentence}"
+            return f"{many}{name}: {row.why(is_brief=True) or WORDS[row.state]}"
+        return f"{many}{named_with(row, name)}: {regression(row.drift) or row.card.sentence}"
     if ended != "passed":
         return f"Session {ended}" if ended in ("failed", "interrupted") else ended.capitalize()
     states = page.session.states

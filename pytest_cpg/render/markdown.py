@@ -15,9 +15,11 @@ from pytest_cpg.gates.notation import one_line
 from pytest_cpg.machine.provenance import Provenance
 from pytest_cpg.render.formats import FORMATS
 from pytest_cpg.render.words import (
+    alike,
     effect_text,
     headline,
     judged,
+    named_with,
     reasons,
     regression,
     sentence,
@@ -126,14 +128,14 @@ def _headline(session: Session, rows: Sequence[Row]) -> str:
     bad = sum(states[state] for state in FAILING)
     if failing:
         many = "gate fails" if count == 1 else f"of {count} gates fail{'s'[: bad == 1]}"
-        names = session.names
-        became = [
-            (row.name, regression(row.drift) or sentence(row, is_brief=True).rstrip("."))
-            for row in failing[:_MOST_NAMED]
-        ]
-        texts = "; ".join(f"{code(names[name])} {prose(text)}" for name, text in became)
-        more = f"; and {bad - _MOST_NAMED} more" * (bad > _MOST_NAMED)
-        return f"{_FAILS} {bad} {many}: {texts}{more}"
+        groups, texts = alike(failing)[:_MOST_NAMED], []
+        for row, *others in groups:
+            like = len({other.gate for other in others} - {row.gate})
+            name = code(named_with(row, session.names[row.name]))
+            text = prose(regression(row.drift) or sentence(row, is_brief=True).rstrip("."))
+            texts.append(f"{name}{f' and {like} alike' * bool(like)}: {text}")
+        left = bad - len({row.gate for group in groups for row in group})
+        return f"{_FAILS} {bad} {many}: {'; '.join(texts)}{f'; and {left} more' * (left > 0)}"
     checks = session.checks
     check = checks.pop() if len(checks) == 1 else ""
     if session.outcome != "passed":

@@ -23,6 +23,7 @@ _REGRESSED = "The model does worse than the accepted one."
 _INCOMPARABLE = (
     "The accepted result was measured under another design, so nothing can be said about drift."
 )
+_NUMBER = re.compile(r"\d[\d.]*")
 _CHANGE = re.compile(r"(\d) -> (?=\d)")
 _UPDATE = "on main: {program} --cpg-update-baseline"
 
@@ -38,6 +39,24 @@ def sentence(row: Row, *, is_brief: bool = False) -> str:
         return headline(row.judgement)
     label = _UNJUDGED.get(row.state, row.state)
     return f"{label}: {row.why(is_brief=is_brief) or 'nothing is judged'}"
+
+
+def alike(rows: Iterable[Row]) -> list[list[Row]]:
+    """Return failing comparisons in groups of one reason, in the order of the first of each.
+
+    That is the cause, and what is said of it but for numbers where none is named.
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        cause = row.card.cause if row.card is not None else None
+        name = cause.name if cause and cause.advice else _NUMBER.sub("", sentence(row))
+        groups.setdefault(name, []).append(row)
+    return [*groups.values()]
+
+
+def named_with(row: Row, name: str) -> str:
+    """Return a gate's name behind that of its task."""
+    return f"{row.card.subject} ({name})" if row.card and row.card.subject else name
 
 
 def crash_line(judgement: Judgement) -> str:

@@ -503,7 +503,9 @@ def test_a_kind_brings_options_of_its_own(written_out, monkeypatch):
     run().assert_outcomes(failed=1)
     run("--cpg-share=0.9").assert_outcomes(passed=1)
     run("--cpg-share=0.9", "-n1").assert_outcomes(passed=1)
-    run("--cpg-share=6").stderr.fnmatch_lines(["*between 0 and 1 (both excluded), got '6'"])
+    run("--cpg-share=6").stderr.fnmatch_lines(
+        ["*between 0 and 1 (both excluded), got '6'. Write 0.06"]
+    )
     monkeypatch.setenv("PYTEST_CPG_SHARE", "0.9")
     run().assert_outcomes(passed=1)
 

@@ -115,7 +115,7 @@ def test_a_model_of_a_few_random_actions_is_exploited_and_one_of_visited_states_
     result = example("plan_quality", "-k", "cartpole")
     result.assert_outcomes(passed=1, xfailed=1)
     result.stdout.fnmatch_lines(
-        [" NOT EXPLOITED (1): *", " . visited *", " EXPLOITED (1): *", " x random *"]
+        [" NOT EXPLOITED (1): *", " . [[]visited[]] *", " EXPLOITED (1): *", " x [[]random[]] *"]
     )
 
 
@@ -126,7 +126,7 @@ def test_the_same_is_told_of_acrobots_models(example):
     result = example("plan_quality", "-k", "acrobot")
     result.assert_outcomes(passed=1, xfailed=1)
     result.stdout.fnmatch_lines(
-        [" NOT EXPLOITED (1): *", " . visited *", " EXPLOITED (1): *", " x random *"]
+        [" NOT EXPLOITED (1): *", " . [[]visited[]] *", " EXPLOITED (1): *", " x [[]random[]] *"]
     )
 
 

@@ -152,7 +152,7 @@ def test_a_renamed_gate_is_missing_and_new(project):
     result = project.runpytest()
     result.stdout.fnmatch_lines(
         [
-            " . most * NEW*",
+            " . [[]most[]] * NEW*",
             " baseline: MISSING, accepted once and not collected:",
             " test_gates.py::test_gate[[]half[]]; --cpg-update-baseline drops *",
         ]

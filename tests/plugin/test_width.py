@@ -56,7 +56,7 @@ def test_25_gates_fit_80_columns_however_they_are_shown(repository, monkeypatch,
         shown[how] = capsys.readouterr().out
     for how, text in shown.items():
         assert wide(text) == [], how
-    assert [name for name in NAMES if f" {name}" not in shown[""]] == []
+    assert [name for name in NAMES if f" [{name}]" not in shown[""]] == []
     assert "cpg: 25 gates, " in shown["-q"]
     assert "cpg: forecast of 25 gates, nothing run" in shown["--cpg-plan"]
     assert "cpg: quick run, " in shown["--cpg-quick"]

@@ -83,7 +83,7 @@ def test_the_regression_is_first_and_the_drop_is_seen_after_six_reruns(reruns, c
     assert opened == ["test_cart"], "an error takes no open part"
     # The comment: its heading, and the first row of its table.
     heading = comment.splitlines()[1]
-    assert heading.startswith("### ❌ 3 of 11 gates fail: `test_cart` 20")
+    assert heading.startswith("### ❌ 3 of 11 gates fail: `track (test_cart)`: 20")
     rows = [line for line in comment.splitlines() if line.startswith("| ❌")]
     assert [re.findall(r"`test_(\w+)", row)[0] for row in rows] == ["cart", "broken", "unloaded"]
     assert "**REGRESSED**" in rows[0]

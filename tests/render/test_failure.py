@@ -264,8 +264,8 @@ def test_no_name_is_cut_and_what_all_share_is_said_once():
     of_one = {f"t/test_wm.py::test_planning_gap[{one}]": ("passed", GOOD) for one in ids}
     lines = shown(ledger_of(**of_one))
     assert lines[0] == " t/test_wm.py::test_planning_gap[...], 50 starts"
-    assert lines[3].startswith(" . reacher-easy  ")
-    long = next(at for at, line in enumerate(lines) if line == " . x" + "y" * 60)
+    assert lines[3].startswith(" . [reacher-easy]  ")
+    long = next(at for at, line in enumerate(lines) if line == " . [x" + "y" * 60 + "]")
     assert lines[long + 1].lstrip().startswith("1.00 ")
     assert [line for line in lines if len(line) > 80] == []
     several = {"t.py::test_table_of_the_whole_maze": ("passed", GOOD), "t.py::test_t": ("error",)}
@@ -426,11 +426,11 @@ def test_a_row_of_which_something_is_to_be_known_is_never_folded():
     )
     green.note("t.py::test_gate[d]", again)
     lines = shown(green)
-    assert any(line.startswith(" . d ") for line in lines)
+    assert any(line.startswith(" . [d] ") for line in lines)
     assert any("attempt 2" in line for line in lines)
     many = ledger_of(**{f"t.py::test_gate[{at}]": ("passed", GOOD) for at in range(70)})
     many.note("t.py::test_gate[7]", again)
-    assert any(line.startswith(" . 7 ") for line in shown(many))
+    assert any(line.startswith(" . [7] ") for line in shown(many))
     assert any("attempt 2" in line for line in shown(many))
     assert " . 69 more passed (pytest -v)" in shown(many)
 
@@ -445,7 +445,7 @@ def test_an_error_beside_a_long_name_stays_in_the_lines():
         lines = shown(ledger)
         assert [line for line in lines if len(line) > 80] == []
         assert any(
-            line.startswith((" E c ", " E test_gate[c] ")) and "the model's rollout gave" in line
+            line.startswith((" E [c] ", " E test_gate[c] ")) and "the model's rollout gave" in line
             for line in lines
         )
         assert not any("Look for more" in line for line in lines)

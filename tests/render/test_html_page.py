@@ -264,6 +264,11 @@ def test_the_same_documents_give_the_same_bytes_in_any_process(tmp_path):
             "t: boom",
         ),
         ([gate(GATE, GOOD), gate("t", outcome="missing")], [], "t: not reported"),
+        (
+            [gate(name, outcome="error", detail=f"no model in {name}.") for name in ("1", "2")],
+            [],
+            "2 gates fail alike, the worst 1: no model in 1",
+        ),
         ([gate(GATE, GOOD)], [("stale", True)], "Session failed"),
         ([gate(GATE, outcome="skipped")], [("idle", False)], "Nothing measured"),
         ([], [], "Nothing measured"),

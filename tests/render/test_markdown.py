@@ -118,6 +118,14 @@ def test_one_gate_that_is_not_green_makes_the_heading_red(outcome):
     assert sign(gates, [Finding("x")]) == "✅"
 
 
+def test_gates_that_fail_for_one_reason_are_counted_in_the_heading():
+    gates = {name: entry("failed", BAD, reason="bad") for name in ("a", "b", "c")}
+    gates |= {name: entry("error", detail=f"no file {name}.pt.") for name in ("1", "2")}
+    heading = seen(text_of({**gates, "d": entry("error", detail="boom")}).splitlines()[1])
+    assert re.search(r"6 of 6 gates fail: track \(a\) and 2 alike: MODEL BOTTLENECK: the", heading)
+    assert heading.endswith("; 1 and 1 alike: ERROR: no file 1.pt; and 1 more")
+
+
 @pytest.mark.parametrize(
     ("exit_code", "outcome"),
     [(1, "failed"), (2, "interrupted"), (3, "internal error"), (4, "usage error"), (7, "failed")],
