@@ -1,7 +1,7 @@
 """The learned arm of every experiment: what `learned` names, for the gate's task and starts."""
 
 import pytest
-from learned import dreamer, latent_model, policy_data, random_data
+from learned import dreamer, latent_model, policy_data, published_network, random_data
 
 
 @pytest.fixture
@@ -36,6 +36,10 @@ def learned_dynamics(
         return latent_model(task, size=size, is_decoded=learned == "tdmpc2")
     if learned in ("latent", "one-frame"):
         return dreamer(task, is_latent=learned == "latent")
+    if learned == "published-network":
+        model, error = published_network(task, transitions=transitions, seed=training_seed)
+        record_property("validation_error", error)
+        return model
     if learned == "policy-data":
         model = policy_data(task, size=size, seed=training_seed, starts=starts)
     else:

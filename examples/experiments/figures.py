@@ -71,9 +71,10 @@ def data_size(cells):
     marks = [text(8, 16, "gap (blue, 95 %) and validation error / largest (orange)")]
     for level in (-0.5, 0, 0.5, 1):
         marks += [line(60, up(level), 660, up(level)), text(52, up(level) + 4, f"{level:g}", "end")]
+    cells = [cell for cell in cells if "random-data" in cell["cell"]]
     most = max(cell["validation_error"] for cell in cells)
     for cell in cells:
-        transitions, seed = map(int, cell["cell"].split("-"))
+        transitions, seed = map(int, cell["cell"].split("-random-data-seed-"))
         x, (gap, low, high) = across(transitions, seed), cell["gap"]
         marks += [line(x, up(low), x, up(high), ORACLE, 2), dot(x, up(gap), ORACLE)]
         marks.append(dot(x + 40, up(cell["validation_error"] / most), LEARNED))

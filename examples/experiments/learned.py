@@ -1,6 +1,8 @@
 """Learned models of the published experiments, by the name that a gate's `learned` has.
 
-- ``random-data``: the published MLP on transitions of random actions.
+- ``random-data``: our MLP, of the published size, on transitions of random actions.
+- ``published-network``: the published MLP, bit for bit its data and training: it reads a code of
+  each torque, and keeps its last weights. From the published start alone.
 - ``policy-data``: the same MLP on 20 000 transitions that a TD-MPC2's policy has led to.
 - ``tdmpc2``: that TD-MPC2, its latents decoded for the task's own score, as published.
 - ``rewards``: the same weights, which rate plans by their own rewards and values.
@@ -10,6 +12,7 @@
 """
 
 import functools
+import random
 
 import numpy as np
 import torch
@@ -27,7 +30,7 @@ from pytest_cpg.world_models import (
     train_mlp,
 )
 
-EPISODE, POLICY_EPISODE, POLICY_DATA = 200, 500, 20_000
+EPISODE, POLICY_EPISODE, POLICY_DATA, HIDDEN = 200, 500, 20_000, 64
 
 
 @functools.cache
@@ -52,6 +55,61 @@ def shaken_transitions(task, *, count, seed):
         arrays.reshape(episodes * EPISODE, -1)[:count] for arrays in (before, actions, after)
     )
     return Transitions(observations=before, actions=actions, next_observations=after)
+
+
+class CodedActions(torch.nn.Module):
+    """A network that reads an observation and a code of the action: one column for each."""
+
+    def __init__(self, observation_size, values):
+        super().__init__()
+        size = observation_size + len(values)
+        self.network = torch.nn.Sequential(
+            torch.nn.Linear(size, HIDDEN),
+            torch.nn.ReLU(),
+            torch.nn.Linear(HIDDEN, HIDDEN),
+            torch.nn.ReLU(),
+            torch.nn.Linear(HIDDEN, observation_size),
+        )
+        self.register_buffer("values", torch.tensor(values, dtype=torch.float32))
+
+    def forward(self, observations, actions):
+        away = (actions[:, None] - self.values).abs().sum(dim=-1)
+        code = torch.nn.functional.one_hot(away.argmin(dim=-1), len(self.values))
+        return self.network(torch.cat([observations, code.to(observations.dtype)], dim=-1))
+
+
+@functools.cache
+def published_network(task, *, transitions, seed):
+    """Return the published network and its error on the tenth of the rows that it never saw."""
+    # As published: Python's generator draws the torques by their place from the lowest on, and
+    # another one of the same seed shuffles the rows.
+    levels, episodes = task.actions.values[task.actions.values[:, 0].argsort()], transitions // 200
+    drawn = random.Random(seed)  # noqa: S311
+    places = [drawn.randrange(len(levels)) for _ in range(episodes * EPISODE)]
+    actions = levels[places].reshape(episodes, EPISODE, -1)
+    starts = task.reset(np.zeros(episodes, dtype=np.int64))
+    after = task.observe(task.rollout(starts, actions))
+    before = np.concatenate([task.observe(starts)[:, None], after[:, :-1]], axis=1)
+    order = list(range(transitions))
+    random.Random(seed).shuffle(order)  # noqa: S311
+    rows = [
+        torch.tensor(part.reshape(transitions, -1)[order], dtype=torch.float32)
+        for part in (before, actions, after)
+    ]
+    held = transitions // 10
+    torch.manual_seed(seed)
+    model = CodedActions(task.observation_size, levels)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    seen, acted, reached = (part[held:] for part in rows)
+    for _ in range(200):
+        for batch in torch.randperm(len(seen)).split(256):
+            error = (model(seen[batch], acted[batch]) - reached[batch]).square().mean()
+            optimiser.zero_grad()
+            error.backward()
+            optimiser.step()
+    model.eval().requires_grad_(requires_grad=False)
+    seen, acted, reached = (part[:held] for part in rows)
+    return model, float((model(seen, acted) - reached).square().mean())
 
 
 @functools.cache

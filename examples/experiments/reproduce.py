@@ -144,8 +144,9 @@ def run_gates(names, options, until):
         # Of cells that share an oracle arm one goes first, and the others find it in the cache.
         wanted.sort(key=lambda cell: "tdmpc2" not in cell)
         tests |= {every[cell]: (name, [*every]) for cell in wanted}
-    trained = {name for test, (name, _) in tests.items() if "random-data" not in test}
-    train_missing(trained, options.jobs, until)
+    own = ("random-data", "published-network")
+    latent = [test for test in tests if not any(learned in test for learned in own)]
+    train_missing({tests[test][0] for test in latent}, options.jobs, until)
 
     def keep_cell(test, cell):
         name, order = tests[test]
@@ -303,11 +304,7 @@ def grouped(cells):
     """Return the cells of each row: what several seeds have in common."""
     groups = {}
     for cell in cells:
-        name = cell["cell"]
-        head, _, seed = name.rpartition("-")
-        is_seed = name.count("-") == 1 and seed.isdigit() and head.isdigit()
-        label = head if is_seed else name.partition("-seed-")[0]
-        groups.setdefault(label, []).append(cell)
+        groups.setdefault(cell["cell"].partition("-seed-")[0], []).append(cell)
     return groups
 
 

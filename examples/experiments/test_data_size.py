@@ -4,11 +4,21 @@ import pytest
 
 from pytest_cpg.planners import RandomShooting
 
-SEEDS = [pytest.param(seed, marks=pytest.mark.cpg(seed=seed)) for seed in range(3)]
+
+def gates():
+    for transitions in (200, 2_000, 20_000):
+        for learned in ("published-network", "random-data"):
+            for seed in range(3):
+                yield pytest.param(
+                    transitions,
+                    learned,
+                    seed,
+                    marks=pytest.mark.cpg(seed=seed),
+                    id=f"{transitions}-{learned}-seed-{seed}",
+                )
 
 
-@pytest.mark.parametrize("training_seed", SEEDS)
-@pytest.mark.parametrize("transitions", [200, 2_000, 20_000])
+@pytest.mark.parametrize(("transitions", "learned", "training_seed"), list(gates()))
 @pytest.mark.cpg(
     task="acrobot-swingup",
     planner=RandomShooting(ties="published"),
@@ -16,5 +26,5 @@ SEEDS = [pytest.param(seed, marks=pytest.mark.cpg(seed=seed)) for seed in range(
     episodes=50,
     max_verdict="MODEL BOTTLENECK",
 )
-def test_data_size(cpg):
+def test_data_size(cpg, transitions, learned, training_seed):
     """One gate for each training set; the seed is that of the data, the model and the episodes."""

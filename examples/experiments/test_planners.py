@@ -25,14 +25,21 @@ CELLS = [
 ]
 
 
-def gate(task, starts, planner, episodes):
+# Published with a network that can be trained again.
+WORKED = CELLS[0]
+
+
+def gate(task, starts, planner, episodes, learned="random-data"):
     marker = pytest.mark.cpg(
         task=task, starts=starts, planner=PLANNERS[planner], episodes=episodes, seed=0
     )
-    return pytest.param(marks=marker, id=f"{task}-{starts}-{planner}-{episodes}")
+    end = "" if learned == "random-data" else f"-{learned}"
+    return pytest.param(learned, marks=marker, id=f"{task}-{starts}-{planner}-{episodes}{end}")
 
 
-@pytest.mark.parametrize((), [gate(*cell) for cell in CELLS])
+@pytest.mark.parametrize(
+    "learned", [gate(*WORKED, "published-network"), *(gate(*cell) for cell in CELLS)]
+)
 @pytest.mark.cpg(max_verdict="MODEL BOTTLENECK")
-def test_planners(cpg):
+def test_planners(cpg, learned):
     """One gate for each published cell."""

@@ -60,7 +60,9 @@ def test_a_result_that_is_not_as_kept_fails_the_check(reproduce):
 def test_cells_without_time_are_named_and_none_is_lost(reproduce):
     before = (reproduce.results / "data-size.json").read_text()
     stopped = reproduce("data-size", "--again", "--minutes=0")
-    assert "not run: test_data_size.py::test_data_size[200-0]" in stopped.stdout
+    assert (
+        "not run: test_data_size.py::test_data_size[200-published-network-seed-0]" in stopped.stdout
+    )
     assert (reproduce.results / "data-size.json").read_text() == before
 
 
