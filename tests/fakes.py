@@ -40,6 +40,8 @@ def arm(name, outcomes, returns=None, perturbed=None):
         rollout_steps=750.0,
         latency_ms=Latency(1.0, 2.0),
         cpu_ms=Latency(1.0, 2.0),
+        compute=403.7,
+        latency_interval=(0.9, 1.1),
         seconds=1.0,
         perturbed=perturbed,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_cpg.render.command import main
 
-TIMES = {"seconds", "latency_ms", "cpu_ms", "resumed"}
+TIMES = {"seconds", "latency_ms", "latency_interval", "cpu_ms", "resumed"}
 
 
 class Recorded(NamedTuple):

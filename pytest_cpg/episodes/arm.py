@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -30,6 +31,20 @@ class Latency(NamedTuple):
         if not len(milliseconds):
             return cls(0.0, 0.0)
         return cls(float(np.median(milliseconds)), float(np.percentile(milliseconds, 95)))
+
+
+def median_interval(milliseconds: FloatArray) -> tuple[float, float] | None:
+    """Return the 95 % interval of a median by its order statistics; None of fewer than 6 decisions.
+
+    Without any distribution: so many of [rounds] lie below a median as heads fall (Conover,
+    Practical Nonparametric Statistics, 1999, section 3.2).
+    """
+    from scipy.special import bdtrik
+
+    # The largest rank of which less than 2.5 % is left below; of 5 and fewer there is none.
+    rank = math.ceil(float(bdtrik(0.025, len(milliseconds), 0.5))) if len(milliseconds) > 5 else 0
+    ordered = np.sort(milliseconds)
+    return (float(ordered[rank - 1]), float(ordered[-rank])) if rank else None
 
 
 # What a run counts beside the outcomes of each episode.
@@ -75,6 +90,10 @@ class Arm:
     latency_ms: Latency
     cpu_ms: Latency
     seconds: float
+    #: Model steps imagined for each executed action, as published; a plan may serve several.
+    compute: float | None = None
+    #: Ends of the 95 % interval of the median latency, in milliseconds.
+    latency_interval: tuple[float, float] | None = None
     #: [T, A] of each episode: what was executed, in the simulator's own units. A report holds
     #: neither this nor what follows.
     actions: tuple[FloatArray, ...] = field(default=(), metadata=UNWRITTEN)
@@ -124,9 +143,12 @@ class Arm:
         if not 1 <= count <= self.episodes:
             raise ValueError(f"need 1 to {self.episodes} episodes, got {count}")
         decisions, imagined = (int(getattr(self, name)[:count].sum()) for name in COUNTS[:2])
+        first = self.first(count)
+        executed = sum(map(len, first.actions)) or int(first.steps.sum())
         return replace(
-            self.first(count),
+            first,
             level=level,
+            compute=imagined / executed if executed else None,
             decisions=decisions,
             rollout_steps=imagined / decisions,
             seconds=self.seconds * count / self.episodes,

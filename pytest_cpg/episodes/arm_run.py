@@ -28,7 +28,7 @@ from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import is_warm_started
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import LeastReturn, Restored
-from pytest_cpg.episodes.arm import Arm, Latency, start_digests
+from pytest_cpg.episodes.arm import Arm, Latency, median_interval, start_digests
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.imagination import Imagination
@@ -230,6 +230,8 @@ class ArmRun:
             actions=self.actions[done],
             level=self._level,
             **self._planning.costs,
+            compute=int(self._planning.model_steps[done].sum())
+            / max(1, int(self._steps[done].sum())),
             seconds=self._seconds,
             plans=self._planning.plans[done],
             model_steps=self._planning.model_steps[done],
@@ -323,6 +325,7 @@ class Planning:
             "decisions": decisions,
             "rollout_steps": self._imagination.steps / decisions if decisions else 0.0,
             "latency_ms": Latency.of(1e3 * np.array(self._wall)),
+            "latency_interval": median_interval(1e3 * np.array(self._wall)),
             "cpu_ms": Latency.of(1e3 * np.array(self._cpu)),
         }
 

@@ -19,7 +19,7 @@ from pytest_cpg.stats.graded_answers import (
     risk_coverage,
 )
 from pytest_cpg.stats.intervals import Interval, wilson_interval
-from pytest_cpg.stats.power import agresti_caffo_interval
+from pytest_cpg.stats.power import agresti_caffo_interval, gap_half_width
 from pytest_cpg.stats.reliability import Reliability, ReliabilityBin, reliability
 from pytest_cpg.stats.sampled import Sampled
 from pytest_cpg.stats.verdicts import Verdict, judge_gap
@@ -39,6 +39,7 @@ __all__ = [
     "agresti_caffo_interval",
     "answer_metrics",
     "aurc",
+    "gap_half_width",
     "judge_gap",
     "reliability",
     "risk_coverage",

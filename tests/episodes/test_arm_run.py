@@ -11,6 +11,7 @@ from track import Track
 from pytest_cpg.contracts import BrokenModelError, CpgError, Plans, TaskError, WorldModelError
 from pytest_cpg.contracts.codec import encode
 from pytest_cpg.contracts.streams import Stream
+from pytest_cpg.episodes.arm import median_interval
 from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.planners import CEM, ICEM, MPPI, Chance, RandomShooting
@@ -277,6 +278,9 @@ def test_a_planner_that_breaks_its_contract_is_named(planner, message):
 def test_the_arm_counts_what_it_cost():
     arm = run(RandomShooting(candidates=10, horizon=6))
     assert arm.rollout_steps == 60
+    executed = sum(map(len, arm.actions))
+    assert arm.compute == pytest.approx(60 * arm.decisions / executed)
+    assert arm.latency_interval is None or arm.latency_interval[0] <= arm.latency_ms.median
     assert arm.decisions >= arm.episodes
     assert arm.latency_ms.p95 >= arm.latency_ms.median > 0
     assert arm.seconds > 0
@@ -324,7 +328,7 @@ class Habit:
 
 
 def outcomes(arm):
-    timed = ("seconds", "latency_ms", "cpu_ms")
+    timed = ("seconds", "latency_ms", "latency_interval", "cpu_ms")
     return {name: value for name, value in encode(arm).items() if name not in timed}
 
 
@@ -554,3 +558,18 @@ def test_workers_are_left_out_of_arms_that_they_would_not_make_faster(title, goa
             assert set(stages) == {("oracle", "not spread over workers")}
     arms = ("oracle", "learned", "chance")
     assert kinds == {name: SpreadRun if name in spread else ArmRun for name in arms}
+
+
+@pytest.mark.parametrize("count", [6, 9, 10, 50, 101, 1000])
+def test_the_interval_of_a_median_has_the_level_that_it_says(count):
+    """Exactly, by the binomial distribution: one rank further in would miss it."""
+    stats = pytest.importorskip("scipy.stats")
+    low, high = median_interval(np.arange(1.0, count + 1))
+    rank = int(low)
+    assert high == count + 1 - rank
+    covers = [1 - 2 * stats.binom.cdf(inner - 1, count, 0.5) for inner in (rank, rank + 1)]
+    assert covers[0] >= 0.95 > covers[1]
+
+
+def test_few_decisions_bound_no_median():
+    assert median_interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0])) is None

@@ -84,7 +84,7 @@ class Run:
 
 
 def outcomes(arm):
-    timed = ("seconds", "latency_ms", "cpu_ms", "decisions", "rollout_steps")
+    timed = ("seconds", "latency_ms", "latency_interval", "cpu_ms", "decisions", "rollout_steps")
     return {name: value for name, value in encode(arm).items() if name not in timed}
 
 
@@ -388,5 +388,5 @@ def test_what_is_no_perturbation_is_refused():
         parse_perturbation(type("Nameless", (), {"act": lambda self, actions, moment: actions})())
     known = {"wind": lambda: Wind(), "wind-2": lambda: Wind(), "gust": lambda f, at=1: Wind()}
     assert parse_perturbation("wind-2,gust-3-at-2", known).name == "wind,wind"
-    with pytest.raises(ValueError, match="Did you mean 'wind-2'"):
+    with pytest.raises(ValueError, match="Did you mean 'wind'"):
         parse_perturbation("wind-3", known)

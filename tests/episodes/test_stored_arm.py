@@ -51,7 +51,7 @@ def untimed(arm):
     return {
         name: value
         for name, value in encode(arm).items()
-        if name not in ("latency_ms", "cpu_ms", "seconds")
+        if name not in ("latency_ms", "latency_interval", "cpu_ms", "seconds")
     }
 
 

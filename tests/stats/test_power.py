@@ -11,6 +11,7 @@ from pytest_cpg.stats.pairing import Pairs
 from pytest_cpg.stats.power import (
     detectable_gap,
     episodes_for_gap,
+    gap_half_width,
     gap_power,
     smallest_detectable_gap,
 )
@@ -228,3 +229,15 @@ def test_a_higher_level_never_makes_a_smaller_drop_detectable(arm):
     loose = smallest_detectable_gap(*arm, level=0.9)
     strict = smallest_detectable_gap(*arm, level=0.99)
     assert strict is None or loose <= strict
+
+
+@pytest.mark.parametrize("episodes", [1, 10, 84, 150])
+@pytest.mark.parametrize("rates", [(0.0, 0.0), (0.5, 0.5), (1.0, 0.2)])
+def test_half_a_width_is_that_of_an_interval_at_whole_counts(episodes, rates):
+    oracle, learned = (round(rate * episodes) for rate in rates)
+    found = agresti_caffo_interval(oracle, episodes, learned, episodes)
+    half = gap_half_width(oracle / episodes, learned / episodes, episodes)
+    # Neither end is cut.
+    if found.low > -1 and found.high < 1:
+        assert half == pytest.approx((found.high - found.low) / 2)
+    assert half > 0

@@ -203,6 +203,8 @@ def _measured(result: GateResult) -> dict[str, str | float]:
         "chance_rate": result.chance.success_rate,
         "chance_verdict": result.chance_verdict and result.chance_verdict.value,
         "rescored_rate": None if result.rescored is None else result.rescored.success_rate,
+        "oracle_compute": result.oracle.compute,
+        "learned_compute": result.learned.compute,
         "episodes": result.learned.episodes,
         "stop": result.stop,
         "seed": result.seed,
@@ -255,12 +257,21 @@ def _facts(result: GateResult, model: str) -> Iterator[tuple[str, str]]:
     yield "recipe", result.group
     yield "family", f"{result.family_size} gates" if result.family_size > 1 else ""
     yield "stored arms", "; ".join(note for note in result.reuse if note not in result.notes)
-    costs = (
-        f"{arm.name} {arm.latency_ms.median:.2f} ms, {arm.rollout_steps:.0f} model steps"
+    latencies = ", ".join(f"{arm.name} {_latency(arm)}" for arm in arms)
+    yield "latency", f"per plan, median: {latencies}"
+    imagined = ", ".join(
+        f"{arm.name} {arm.rollout_steps if arm.compute is None else arm.compute:.1f}"
         for arm in arms
     )
-    yield "cost", f"per decision, median: {', '.join(costs)}"
+    is_told = all(arm.compute is not None for arm in arms)
+    yield "compute", f"model steps per {'executed action' if is_told else 'plan'}: {imagined}"
     yield "versions", ", ".join(map(" ".join, design.versions.items()))
+
+
+def _latency(arm: Arm) -> str:
+    ends = arm.latency_interval
+    interval = f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else ""
+    return f"{arm.latency_ms.median:.2f} ms{interval}"
 
 
 def _looks(result: GateResult) -> str:

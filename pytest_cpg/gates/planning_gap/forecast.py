@@ -20,7 +20,12 @@ from pytest_cpg.stats import Verdict
 from pytest_cpg.stats.intervals import wilson_episodes_above
 from pytest_cpg.stats.paired import PAIRED_METHODS
 from pytest_cpg.stats.pairing import pair_rates
-from pytest_cpg.stats.power import detectable_gap, episodes_for_gap, episodes_to_settle
+from pytest_cpg.stats.power import (
+    detectable_gap,
+    episodes_for_gap,
+    episodes_to_settle,
+    gap_half_width,
+)
 from pytest_cpg.stats.sequential import (
     Boundary,
     operating_characteristics,
@@ -61,6 +66,11 @@ def forecast(
         criteria.method, design.episodes, level=criteria.gap_level(design), margin=criteria.margin
     )
     independent, paired = _detectable(design, criteria, rate, level)
+    width = (
+        None
+        if design.metric == "return"
+        else gap_half_width(rate, rate, design.episodes, level=criteria.gap_level(design))
+    )
     may_stop, needed = criteria.stop != "fixed", {}
     for gap in _WANTED_GAPS:
         is_told = design.metric == "success" and not may_stop and gap <= rate
@@ -72,7 +82,8 @@ def forecast(
     notes = [
         f"finds: the smallest drop that fails the gate {POWER * 5:.0f} times in 5; paired: if half "
         f"of the starts decide for both arms and a paired interval judges",
-        "n@0.2: the starts that find a drop of 0.2 as often",
+        "+-: half the interval's width, of a model as good; n@0.2: the starts that find a drop of "
+        "0.2 as often",
     ]
     if oracle_rate is None:
         notes.append(
@@ -91,6 +102,7 @@ def forecast(
             "oracle": f"{rate:.2f}{'?' * (oracle_rate is None)}",
             "finds": "-" if independent is None else found_drop(independent),
             "paired": "-" if paired is None else found_drop(paired),
+            "+-": "-" if width is None else f"{width:.2f}",
             **{name: "-" if n is None else str(n) for name, n in needed.items()},
             "time": duration(seconds),
         },
