@@ -84,6 +84,7 @@ class ArmRun:
         self._disturbance = Disturbance(design.perturbation, task, starts.episodes, seed=seed)
         self._planning = Planning(name, design, model, starts.episodes)
         self._seconds, self._done = 0.0, 0
+        self._frames, self._drawn_before = 0, 0
         # Disturbed steps are not what their actions lead to.
         is_checked = name == "oracle" and has(task, Restored) and design.perturbation is None
         self._repeats = Repeats(task, starts) if is_checked else None
@@ -97,6 +98,7 @@ class ArmRun:
         """
         begun = time.perf_counter()
         begin, active = self._done, np.arange(self._done, until)
+        self._drawn_before = getattr(self._task, "frames_drawn", 0) - self._frames
         self._tell(active, until)
         try:
             with self._disturbance.named():
@@ -125,7 +127,9 @@ class ArmRun:
         if self._progress:
             step = int(self._steps[active].min()) if active.size else self._budget
             solved = int(self._successes[:until].sum())
-            self._progress(Stage(step, self._budget, "step", solved, until))
+            self._frames = getattr(self._task, "frames_drawn", 0) - self._drawn_before
+            stage = Stage(step, self._budget, "step", solved, until, frames=self._frames)
+            self._progress(stage)
 
     @property
     def states(self) -> FloatArray:

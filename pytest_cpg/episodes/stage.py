@@ -11,7 +11,7 @@ class Stage(NamedTuple):
 
     So many of the ``starts`` are solved so far, None where that is not asked; the note is said of
     the stage at its end, and the hint, an option, of one that takes
-    long.
+    long. ``frames`` were drawn for it so far, in this process.
     """
 
     done: int
@@ -21,6 +21,7 @@ class Stage(NamedTuple):
     starts: int = 0
     note: str = ""
     hint: str = ""
+    frames: int = 0
 
 
 Progress: TypeAlias = Callable[[Stage], None]

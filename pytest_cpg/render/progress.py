@@ -42,7 +42,7 @@ def progress_text(what: str, stage: Stage) -> str:
     >>> progress_text("learned", Stage(85, 200, "step", 17, 50))
     'learned, step 85/200, 17 solved'
     """
-    return ", ".join(filter(None, (what, _counted(stage), _solved(stage))))
+    return ", ".join(filter(None, (what, _counted(stage), _solved(stage), _frames(stage))))
 
 
 def _counted(stage: Stage) -> str:
@@ -54,6 +54,10 @@ def _counted(stage: Stage) -> str:
 
 def _solved(stage: Stage) -> str:
     return "" if stage.solved is None else f"{stage.solved} solved"
+
+
+def _frames(stage: Stage) -> str:
+    return f"{stage.frames} frame{'s'[: stage.frames != 1]}" if stage.frames else ""
 
 
 def _brief(what: str, stage: Stage) -> str:
@@ -119,7 +123,8 @@ class LiveLine:
             return
         self._next = now + SECONDS_BETWEEN
         left, drawn = self._pace.left(stage, now), ""
-        parts = [_counted(stage), _solved(stage), "" if left is None else duration(left)]
+        about = "" if left is None else duration(left)
+        parts = [_counted(stage), _solved(stage), _frames(stage), about]
         lead, text = f"  {visible(what):9s} ", ", ".join(filter(None, parts))
         hinted = text
         if _is_long(left) and stage.hint:
@@ -178,7 +183,7 @@ class LogLines:
             about = "" if left is None else f"about {duration(left)} left"
             if _is_long(left) and stage.hint and not self._has_hinted:
                 self._has_hinted, about = True, f"{about}; {stage.hint} may end it sooner"
-            self._line(_counted(stage), _of_starts(stage), about)
+            self._line(_counted(stage), _of_starts(stage), _frames(stage), about)
 
     def clear(self) -> None:
         """Write the line of the last stage: a log keeps its lines."""
@@ -190,7 +195,8 @@ class LogLines:
         if self._has_ends and 0 < stage.total == stage.done and self._pace.what:
             seconds = f"{now - self._pace.begun:.1f} s"
             note = f" ({stage.note})" if stage.note else ""
-            self._line(_of_starts(stage) or f"{stage.total} {stage.unit}".rstrip(), seconds + note)
+            done = _of_starts(stage) or f"{stage.total} {stage.unit}".rstrip()
+            self._line(done, _frames(stage), seconds + note)
 
     def _line(self, *parts: str) -> None:
         text = ", ".join(filter(None, parts))
