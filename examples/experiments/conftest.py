@@ -36,13 +36,13 @@ def learned_dynamics(
         return latent_model(task, size=size, is_decoded=learned == "tdmpc2")
     if learned in ("latent", "one-frame"):
         return dreamer(task, is_latent=learned == "latent")
-    if learned == "published-network":
-        model, error = published_network(task, transitions=transitions, seed=training_seed)
+    if learned in ("published-network", "policy-data"):
+        if learned == "policy-data":
+            model, error = policy_data(task, size=size, seed=training_seed, starts=starts)
+        else:
+            model, error = published_network(task, transitions=transitions, seed=training_seed)
         record_property("validation_error", error)
         return model
-    if learned == "policy-data":
-        model = policy_data(task, size=size, seed=training_seed, starts=starts)
-    else:
-        model = random_data(task, transitions=transitions, seed=training_seed, starts=starts)
+    model = random_data(task, transitions=transitions, seed=training_seed, starts=starts)
     record_property("validation_error", model.validation_error)
     return model

@@ -1,9 +1,9 @@
 """Learned models of the published experiments, by the name that a gate's `learned` has.
 
 - ``random-data``: our MLP, of the published size, on transitions of random actions.
-- ``published-network``: the published MLP, bit for bit its data and training: it reads a code of
-  each torque, and keeps its last weights. From the published start alone.
-- ``policy-data``: the same MLP on 20 000 transitions that a TD-MPC2's policy has led to.
+- ``published-network``: the published MLP with its own data: it reads a code of each torque, and
+  keeps its last weights. From the published start alone.
+- ``policy-data``: the published network on 20 000 transitions that a TD-MPC2's policy has led to.
 - ``tdmpc2``: that TD-MPC2, its latents decoded for the task's own score, as published.
 - ``rewards``: the same weights, which rate plans by their own rewards and values.
 - ``latent``: a DreamerV3, decoded for the task's own score.
@@ -80,25 +80,37 @@ class CodedActions(torch.nn.Module):
 
 @functools.cache
 def published_network(task, *, transitions, seed):
-    """Return the published network and its error on the tenth of the rows that it never saw."""
-    # As published: Python's generator draws the torques by their place from the lowest on, and
-    # another one of the same seed shuffles the rows.
-    levels, episodes = task.actions.values[task.actions.values[:, 0].argsort()], transitions // 200
-    drawn = random.Random(seed)  # noqa: S311
+    """Return the published network, trained as published, and its validation error."""
+    return coded_network(published_rows(task, count=transitions, seed=seed), task, seed=seed)
+
+
+def published_rows(task, *, count, seed):
+    """Return observations, actions and what came of them [T, ...], from the published start.
+
+    As published, Python's generator draws torques by their place, from the lowest on.
+    """
+    levels, episodes, drawn = levels_of(task), count // EPISODE, random.Random(seed)  # noqa: S311
     places = [drawn.randrange(len(levels)) for _ in range(episodes * EPISODE)]
     actions = levels[places].reshape(episodes, EPISODE, -1)
     starts = task.reset(np.zeros(episodes, dtype=np.int64))
     after = task.observe(task.rollout(starts, actions))
     before = np.concatenate([task.observe(starts)[:, None], after[:, :-1]], axis=1)
-    order = list(range(transitions))
+    return [part.reshape(count, -1) for part in (before, actions, after)]
+
+
+def levels_of(task):
+    """Return the actions [M, A] that there are, in order."""
+    return np.array(sorted(map(tuple, task.actions.values)))
+
+
+def coded_network(rows, task, *, seed):
+    """Return a network trained as published, and its error on the tenth that it never saw."""
+    order = list(range(len(rows[0])))
     random.Random(seed).shuffle(order)  # noqa: S311
-    rows = [
-        torch.tensor(part.reshape(transitions, -1)[order], dtype=torch.float32)
-        for part in (before, actions, after)
-    ]
-    held = transitions // 10
+    rows = [torch.tensor(part[order], dtype=torch.float32) for part in rows]
+    held = len(order) // 10
     torch.manual_seed(seed)
-    model = CodedActions(task.observation_size, levels)
+    model = CodedActions(rows[0].shape[1], levels_of(task))
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     seen, acted, reached = (part[held:] for part in rows)
     for _ in range(200):
@@ -130,7 +142,7 @@ def tdmpc2(task, *, size):
 
 @functools.cache
 def policy_data(task, *, size, seed, starts):
-    """Return the MLP on transitions of the checkpoint's policy, at the torques that there are."""
+    """Return the published network on what the checkpoint's policy does, and its error."""
     data = collect_transitions(
         task,
         count=POLICY_DATA,
@@ -139,7 +151,8 @@ def policy_data(task, *, size, seed, starts):
         policy=tdmpc2(task, size=size),
         starts=task.reset(np.zeros(1, dtype=np.int64)) if starts == "fixed" else None,
     )
-    return train_mlp(data, seed=seed, variant="plain")
+    rows = data.observations, data.actions, data.next_observations
+    return coded_network(rows, task, seed=seed)
 
 
 def latent_model(task, *, size, is_decoded):
