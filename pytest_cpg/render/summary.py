@@ -15,6 +15,7 @@ from pytest_cpg.gates.kind import named
 from pytest_cpg.gates.notation import duration, fitted_names, one_line
 from pytest_cpg.render.line import Line, command_lines, wrapped
 from pytest_cpg.render.table import (
+    BY_ITSELF,
     GREEN,
     PASSING,
     SIZE,
@@ -115,7 +116,7 @@ def _brief(rows: Sequence[Listed], width: int) -> list[Line]:
         replace(
             row,
             cells={name: cell for name, cell in row.cells.items() if name != SIZE},
-            word=" ".join(dict.fromkeys(filter(None, [row.group.label, row.word])))
+            word=" ".join(dict.fromkeys(filter(None, [_brief_label(row), row.word])))
             * bool(row.cells),
             heights=(),
         )
@@ -132,6 +133,12 @@ def _brief(rows: Sequence[Listed], width: int) -> list[Line]:
             lines.append(Line.of(layout.heading(group[0])))
         lines += [line for row in group for line in layout.lines(row)]
     return lines + [Line.of(line, red=True) for line in _idle_lines(idle, layout, width)]
+
+
+def _brief_label(row: Listed) -> str:
+    judgement = row.row.judgement
+    is_own = row.row.state == "failed" and judgement is not None and judgement.reason is None
+    return BY_ITSELF if is_own else row.group.label
 
 
 def _without_idle(rows: Sequence[Listed], verbosity: int) -> tuple[list[Listed], list[Listed]]:

@@ -21,9 +21,11 @@ _LEAST_TEXT = 20
 # A line through fewer points is no trend.
 _LEAST_TREND = 3
 SIZE = "n"
+BY_ITSELF = "the test failed by itself"
 UNSEEN = "A drop below {} may pass; larger ones fail 4 times in 5."
 GREEN = ("passed", "measured")
 PASSING = (*GREEN, "inconclusive")
+_ACCEPTED = "passes all the same, as max_verdict accepts it"
 _BLIND = "the gate could not have failed, whatever the model"
 # What is said of gates without a verdict: the best before all others, the worst behind them.
 _UNJUDGED = {
@@ -99,7 +101,7 @@ def listed_rows(session: Session, verbosity: int = 0) -> list[Listed]:
         judgement, group = row.judgement, _Group.of(row)
         check = judgement.ruling.check if judgement else ""
         shows_cells = judgement is not None and check != SMOKE_TEST
-        text = row.entry.detail if judgement is None else (judgement.reason or "")
+        text = (judgement and judgement.reason) or row.entry.detail
         cells = row.card.cells if row.card and shows_cells else {}
         listed.append(
             Listed(
@@ -142,7 +144,10 @@ def _notes(row: Row, group: _Group, verbosity: int) -> Iterator[str]:
         if row.state != "failed":
             yield from card.texts("note", level=verbosity)
         elif entry.detail:
-            yield f"the test failed by itself: {one_line(entry.detail)}"
+            yield f"{BY_ITSELF}: {one_line(entry.detail)}"
+        is_bad = row.state == "passed" and group.rank >= Severity.BLIND
+        if is_bad and row.judgement is not None and not row.judgement.ruling.check:
+            yield _ACCEPTED
         if group.rank == Severity.UNSURE and not card.settle:
             yield from card.texts("do")
     if verbosity > 0 and row.state in PASSING and (drop := surely_failed_drop(card)):
