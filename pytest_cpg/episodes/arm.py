@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pytest_cpg.contracts import BoolArray, FloatArray, IntArray
 from pytest_cpg.contracts.codec import UNWRITTEN, encode
-from pytest_cpg.stats import Interval, SelectiveRisk, aurc, wilson_interval
+from pytest_cpg.stats import Interval, SelectiveRisk, aurc, risk_at_coverage, wilson_interval
 
 # What the gap of a gate is of.
 Metric: TypeAlias = Literal["success", "return"]
@@ -223,6 +223,12 @@ class Arm:
         if self.confidences is None:
             return None
         return aurc(self.confidences, ~self.successes)
+
+    def risk_at(self, coverage: float) -> float | None:
+        """Return the share of failures among the surest episodes; None without confidences."""
+        if self.confidences is None:
+            return None
+        return risk_at_coverage(self.confidences, ~self.successes, coverage)
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> dict[str, Any]:

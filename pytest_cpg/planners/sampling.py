@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,11 +13,13 @@ from pytest_cpg.contracts.planner import Actor
 from pytest_cpg.planners.distributions import Spread, draw_noise, plan_distribution, shift
 from pytest_cpg.planners.search import (
     BestPlans,
+    Confidence,
     Objective,
     Rngs,
     Search,
     Ties,
     check_settings,
+    confidence_in,
     rate,
     rate_plans,
     score_plans,
@@ -56,6 +58,8 @@ class CEM(Search):
     minimum_deviation: float = 0.0
     #: Begin from the last plan's distribution, shifted by the executed steps.
     warm_start: bool = False
+    #: What plans say of how sure they are, see `confidence_in`; it changes none of them.
+    confidence: Confidence | None = field(default=None, repr=False)
     name: ClassVar[str] = "cem"
 
     def __repr__(self) -> str:
@@ -77,13 +81,17 @@ class CEM(Search):
         """Plan for ``N`` episodes; see `Planner.plan`."""
         distribution = plan_distribution(world_model.actions, Spread.of(self), len(latents), memory)
         chosen = BestPlans(len(latents), self.horizon, world_model.actions.size)
-        for _ in range(self.iterations):
+        first: FloatArray = np.empty((len(latents), 0))
+        for iteration in range(self.iterations):
             plans = distribution.draw(rngs, self.samples)
             costs, lengths = rate_plans(self, world_model, latents, plans, remaining)
+            first = costs if iteration == 0 else first
             ranking = chosen.offer(plans, costs, lengths)
-            distribution.fit(take(plans, ranking[:, : self.elites]))
+            elites = take(plans, ranking[:, : self.elites])
+            distribution.fit(elites)
         memory_after = distribution.shifted(chosen.lengths) if self.warm_start else None
-        return Plans(chosen.actions, chosen.lengths, memory=memory_after)
+        confidences = confidence_in(self.confidence, first, elites, world_model.actions)
+        return Plans(chosen.actions, chosen.lengths, confidences, memory=memory_after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +122,8 @@ class ICEM(Search):
     #: See `rate`.
     objective: Objective = "sum"
     execute: int | None = 1
+    #: What plans say of how sure they are, see `confidence_in`; it changes none of them.
+    confidence: Confidence | None = field(default=None, repr=False)
     name: ClassVar[str] = "icem"
     is_warm_started: ClassVar[bool] = True
 
@@ -144,6 +154,7 @@ class ICEM(Search):
             carried = memory[:, cut:].reshape(kept_shape)
         distribution = plan_distribution(world_model.actions, Spread.of(self), count, begun)
         chosen = BestPlans(count, self.horizon, size)
+        first: FloatArray = np.empty((count, 0))
         for iteration in range(self.iterations):
             candidates = [carried]
             if iteration == self.iterations - 1:
@@ -155,14 +166,17 @@ class ICEM(Search):
             plans = np.concatenate([*candidates, drawn], axis=1)
             costs, lengths = rate_plans(self, world_model, latents, plans, remaining)
             ranking = chosen.offer(plans, costs, lengths)
+            first = costs if iteration == 0 else first
             carried = take(plans, ranking[:, :kept_count])
-            distribution.fit(take(plans, ranking[:, : self.elites]))
+            elites = take(plans, ranking[:, : self.elites])
+            distribution.fit(elites)
         tails = world_model.actions.sample(rngs, kept_shape[1:3])
         after = [shift(carried[:, k], chosen.lengths, tails[:, k]) for k in range(kept_count)]
         parts = [distribution.shifted(chosen.lengths), *after]
         return Plans(
             chosen.actions,
             chosen.lengths,
+            confidence_in(self.confidence, first, elites, world_model.actions),
             memory=np.concatenate([part.reshape(count, -1) for part in parts], axis=1),
         )
 

@@ -16,6 +16,7 @@ from pytest_cpg.contracts.planner import PlanCosts, RolloutSteps, is_warm_starte
 
 Ties: TypeAlias = Literal["earliest", "published"]
 Objective: TypeAlias = Literal["best", "sum", "terminal", "peak-and-tail"]
+Confidence: TypeAlias = Literal["elite-spread", "value-gap"]
 Gradients: TypeAlias = Literal["auto", "finite-differences"]
 
 Rngs: TypeAlias = Sequence[np.random.Generator]
@@ -23,7 +24,12 @@ Rngs: TypeAlias = Sequence[np.random.Generator]
 
 # Bytes that imagined states may take at a time.
 _ROOM = 1 << 27
-_CHOICES = {"ties": Ties, "objective": Objective, "gradients": Gradients}
+_CHOICES = {
+    "ties": Ties,
+    "objective": Objective,
+    "gradients": Gradients,
+    "confidence": Confidence,
+}
 # Fields that say how many plans a planner looks at.
 _WIDTHS = ("candidates", "samples", "width")
 # The least of each.
@@ -102,7 +108,7 @@ def written(planner: Any, always: Container[str]) -> str:
     shown = (
         f"{field.name}={getattr(planner, field.name)!r}"
         for field in fields(planner)
-        if field.name in always or getattr(planner, field.name) != field.default
+        if field.name in always or (field.repr and getattr(planner, field.name) != field.default)
     )
     return f"{type(planner).__name__}({', '.join(shown)})"
 
@@ -179,6 +185,37 @@ class BestPlans:
 def take(plans: FloatArray, candidates: IntArray) -> FloatArray:
     """Return some candidates [N, E] of plans [N, K, H, A]: [N, E, H, A]."""
     return np.take_along_axis(plans, candidates[:, :, None, None], axis=1)
+
+
+def confidence_in(
+    kind: Confidence | None, costs: FloatArray, plans: FloatArray, actions: ActionSpace
+) -> FloatArray | None:
+    """Return how sure a search is of its plans [N], higher is surer; None where it is not asked.
+
+    - "elite-spread": minus the standard deviation of the best plans' first actions, in units of the
+      actions' range: whether what it likes best agrees on what to do now.
+    - "value-gap": by how many standard deviations of the candidates' costs the best lies below
+      their mean.
+
+    Parameters
+    ----------
+    costs : array [N, K]
+        Of the candidates of the first round, which nothing has drawn together yet.
+    plans : array [N, E, H, A]
+        The best of the last round.
+    """
+    if kind is None:
+        return None
+    if kind == "elite-spread":
+        span = np.where(actions.high > actions.low, actions.high - actions.low, 1.0)
+        spread: FloatArray = (plans[:, :, 0] / span).std(axis=1).mean(axis=-1)
+        return -spread
+    # A diverged plan says nothing of the others.
+    known = np.where(np.isfinite(costs), costs, np.nan)
+    known[np.isnan(known).all(axis=1)] = 0.0
+    deviation = np.nanstd(known, axis=1)
+    lead = np.nanmean(known, axis=1) - np.nanmin(known, axis=1)
+    return np.asarray(lead / np.where(deviation > 0, deviation, 1.0))
 
 
 def cheapest(plans: FloatArray, costs: FloatArray, lengths: IntArray) -> Plans:

@@ -7,7 +7,7 @@ oracle exact (see `Task.rollout`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from pytest_cpg.contracts.planner import Observer
 from pytest_cpg.planners.distributions import draw_noise
 from pytest_cpg.planners.policies import FunctionPolicy, answered, check_repeats
 from pytest_cpg.planners.search import (
+    Confidence,
     Objective,
     Rngs,
     Search,
@@ -33,10 +34,15 @@ from pytest_cpg.planners.search import (
     cheapest,
     check_settings,
     choice_of,
+    confidence_in,
     rate,
     rate_plans,
     score_plans,
+    take,
 )
+
+# Of random plans, the best tenth is what a search with rounds would go on from.
+_ELITES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,8 @@ class RandomShooting(Search):
     horizon: int = 15
     #: See `cut_at_best`.
     ties: Ties = "earliest"
+    #: What plans say of how sure they are, see `confidence_in`; it changes none of them.
+    confidence: Confidence | None = field(default=None, repr=False)
     name: ClassVar[str] = "random-shooting"
 
     def plan(
@@ -58,7 +66,14 @@ class RandomShooting(Search):
     ) -> Plans:
         """Plan for ``N`` episodes; see `Planner.plan`."""
         plans = world_model.actions.sample(rngs, (self.candidates, self.horizon))
-        return cheapest(plans, *rate_plans(self, world_model, latents, plans, remaining))
+        costs, lengths = rate_plans(self, world_model, latents, plans, remaining)
+        chosen = cheapest(plans, costs, lengths)
+        if self.confidence is None:
+            return chosen
+        best = np.argsort(costs, axis=1, kind="stable")[:, : max(2, self.candidates // _ELITES)]
+        elites = take(plans, best)
+        confidences = confidence_in(self.confidence, costs, elites, world_model.actions)
+        return chosen._replace(confidences=confidences)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from pytest_cpg.stats.graded_answers import (
     SelectiveRisk,
     answer_metrics,
     aurc,
+    risk_at_coverage,
     risk_coverage,
 )
 from pytest_cpg.stats.intervals import Interval, wilson_interval
@@ -42,6 +43,7 @@ __all__ = [
     "gap_half_width",
     "judge_gap",
     "reliability",
+    "risk_at_coverage",
     "risk_coverage",
     "risk_intervals",
     "sampled_differences",

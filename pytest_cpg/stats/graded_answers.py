@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_cpg.stats.intervals import BoolArray, FloatArray
+from pytest_cpg.stats.intervals import BoolArray, FloatArray, check_fraction
 
 SAME_CONFIDENCE = 1e-9
 """Closer confidences differ by rounding alone."""
@@ -265,6 +265,20 @@ def aurc(confidences: ArrayLike, failures: ArrayLike) -> SelectiveRisk:
         episodes=len(answers),
         method="AURC, ties averaged",
     )
+
+
+def risk_at_coverage(confidences: ArrayLike, failures: ArrayLike, coverage: float) -> float:
+    """Return the share of failures among this share of episodes, the surest, ties in random order.
+
+    >>> risk_at_coverage([0.9, 0.8, 0.5, 0.1], [False, True, True, True], 0.5)
+    0.5
+    """
+    share = check_fraction("a coverage", coverage, such_as=0.5) if coverage != 1 else 1.0
+    answers = GradedAnswers(wrong=failures, confidences=confidences)
+    _, group = np.unique(-answers.confidences, return_inverse=True)
+    sizes = np.bincount(group)
+    failed = np.bincount(group[answers.wrong], minlength=len(sizes))
+    return float(Curves(sizes[None], failed[None])._risk_at(share)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_cpg.stats.intervals import (
-    BoolArray,
     FloatArray,
     Interval,
     check_arm,
@@ -47,20 +46,23 @@ def rank_models(
     level: float = 0.95,
     resamples: int = 1000,
 ) -> Ranking:
-    """Return the ranking of models by their success counts, of outcomes [M, starts] of bool.
+    """Return the ranking of models by success counts, of outcomes [M, starts], or mean returns.
 
-    It is that of Bradley and Terry (Biometrika 39:324-345, 1952) where on each start a model beats
-    those that fail where it succeeds, and equal outcomes are half a win for each. Rank intervals
-    are percentile bootstrap intervals (Efron and Tibshirani, An Introduction to the Bootstrap,
-    1993, chapter 13): all models are resampled together; a model that ties in a resample takes its
-    best possible rank there for the lower bound and its worst for the upper. ``resamples`` need one
-    in each tail: 40 at level 0.95. docs/statistics.md has their error rates.
+    Bools are successes, and other finite numbers returns, of which only the order of means counts.
+
+    Of successes it is that of Bradley and Terry (Biometrika 39:324-345, 1952) where on each start a
+    model beats those that fail where it succeeds, and equal outcomes are half a win for each. Rank
+    intervals are percentile bootstrap intervals (Efron and Tibshirani, An Introduction to the
+    Bootstrap, 1993, chapter 13): all models are resampled together; a model that ties in a resample
+    takes its best possible rank there for the lower bound and its worst for the upper.
+    ``resamples`` need one in each tail: 40 at level 0.95. docs/statistics.md has their error rates.
     """
     solved = _check_outcomes(names, outcomes)
     critical_value(level)  # refuses an impossible level
     drawn = check_count("resamples", resamples, least=math.ceil(round(2 / (1 - level), 9)))
     starts = solved.shape[1]
-    best, worst = _ranks(solved.sum(axis=1))
+    totals = solved.sum(axis=1) if solved.dtype == np.bool_ else np.ones(starts) @ solved.T
+    best, worst = _ranks(totals)
     # How often each start is in each resample.
     times = rng.multinomial(starts, np.full(starts, 1 / starts), size=drawn)
     resampled_best, resampled_worst = (np.sort(ranks, axis=0) for ranks in _ranks(times @ solved.T))
@@ -74,25 +76,27 @@ def rank_models(
         rank_intervals=tuple((int(low[i]), int(high[i])) for i in order),
         level=float(level),
         resamples=drawn,
-        method="success counts, percentile bootstrap",
+        method=f"{'success counts' if solved.dtype == np.bool_ else 'mean returns'}, percentile "
+        f"bootstrap",
     )
 
 
-def _check_outcomes(names: Sequence[str], outcomes: ArrayLike) -> BoolArray:
+def _check_outcomes(names: Sequence[str], outcomes: ArrayLike) -> NDArray[Any]:
     if isinstance(names, str) or len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(f"need different names of at least two models, got {names!r}")
     solved = np.asarray(outcomes)
-    if solved.dtype != np.bool_ or solved.ndim != 2 or len(solved) != len(names):
+    is_finite = solved.dtype.kind == "b" or (solved.dtype.kind == "f" and np.isfinite(solved).all())
+    if not is_finite or solved.ndim != 2 or len(solved) != len(names):
         raise ValueError(
-            f"need bool outcomes [{len(names)} models, starts], got {solved.dtype} of shape "
-            f"{solved.shape}"
+            f"need bool outcomes or finite returns [{len(names)} models, starts], got "
+            f"{solved.dtype} of shape {solved.shape}"
         )
     if solved.shape[1] < FEWEST_STARTS_TO_RANK:
         raise ValueError(f"need at least {FEWEST_STARTS_TO_RANK} starts, got {solved.shape[1]}")
     return solved
 
 
-def _ranks(counts: NDArray[np.integer[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _ranks(counts: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the best and the worst rank [..., M] that ties in the counts [..., M] leave open."""
     others, counted = counts[..., None, :], counts[..., :, None]
     return 1 + (others > counted).sum(axis=-1), (others >= counted).sum(axis=-1)

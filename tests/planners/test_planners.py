@@ -24,7 +24,8 @@ from pytest_cpg.planners import (
     rollout_steps_per_plan,
     widened,
 )
-from pytest_cpg.planners.search import choice_of, rate, step_weights
+from pytest_cpg.planners.search import choice_of, confidence_in, rate, step_weights
+from pytest_cpg.tasks.grids import two_room
 from pytest_cpg.world_models import OracleDynamics, bind
 
 
@@ -394,3 +395,34 @@ def test_plans_rated_some_at_a_time_are_those_rated_at_once(monkeypatch, objecti
     np.testing.assert_array_equal(parts.returns, whole.returns)
     np.testing.assert_array_equal(np.concatenate(parts.actions), np.concatenate(whole.actions))
     np.testing.assert_array_equal(parts.model_steps, whole.model_steps)
+
+
+@pytest.mark.parametrize("kind", ["elite-spread", "value-gap"])
+@pytest.mark.parametrize("planner", [RandomShooting, CEM, ICEM])
+def test_a_search_says_how_sure_it_is_and_plans_the_same(planner, kind):
+    task = two_room(budget=30)
+    starts = sample_starts(task, 8, seed=1)
+    probe = {"probe_states": starts.states[:2], "probe_actions": task.actions.values[:2]}
+    model = bind(OracleDynamics(task), task, **probe)
+    bare, told = (
+        arm_of("oracle", task, planner(**more), model, starts, seed=0)
+        for more in ({}, {"confidence": kind})
+    )
+    assert bare.confidences is bare.risk_at(0.5) is None
+    assert all(map(np.array_equal, bare.actions, told.actions))
+    assert len(set(told.confidences)) > 1
+    assert (told.confidences <= 0).all() == (kind == "elite-spread")
+    assert told.risk_at(1) == pytest.approx(1 - told.success_rate)
+    assert repr(planner()) == repr(planner(confidence=kind))
+
+
+def test_confidences_of_candidates_are_what_they_say():
+    actions, inf = FiniteActions(np.array([[-1.0], [1.0]])), np.inf
+    costs = np.array([[0, 2, 2, 2], [1, 1, 1, 1], [inf] * 4, [0, 4, inf, 4]], dtype=float)
+    firsts = np.array([[1, 1], [1, -1], [1, 1], [1, 1]], dtype=float)
+    plans = firsts[:, :, None, None]
+    gap = confidence_in("value-gap", costs, plans, actions)
+    assert gap == pytest.approx([1.5 / np.std([0, 2, 2, 2]), 0, 0, (8 / 3) / np.std([0, 4, 4])])
+    assert confidence_in("elite-spread", costs, plans, actions) == pytest.approx([0, -0.5, 0, 0])
+    with pytest.raises(ValueError, match="confidence must be one of"):
+        CEM(confidence="sure")

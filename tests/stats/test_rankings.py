@@ -235,3 +235,18 @@ def test_results_are_plain_floats_named_by_method(method):
     ci = method(np.arange(6, dtype=np.int32), np.array([1, 3, 2, 5, 4, 6], dtype=np.float32))
     assert {type(value) for value in (ci.estimate, ci.low, ci.high, ci.level)} == {float}
     assert ci.method in {"Bonett-Wright 2000", "Fieller-Hartley-Pearson 1957"}
+
+
+def test_models_are_ranked_by_mean_returns_as_by_counts_where_these_are_returns():
+    rng = np.random.default_rng(3)
+    solved = rng.random((4, 30)) < np.array([[0.9], [0.5], [0.5], [0.1]])
+    names = ["a", "b", "c", "d"]
+    counts, returns = (
+        rank_models(names, outcomes, rng=np.random.default_rng(0))
+        for outcomes in (solved, 2.0 * solved)
+    )
+    assert (counts.names, counts.ranks) == (returns.names, returns.ranks)
+    assert counts.rank_intervals == returns.rank_intervals
+    assert returns.method == "mean returns, percentile bootstrap"
+    with pytest.raises(ValueError, match="finite returns"):
+        rank_models(names, np.where(solved, np.nan, 1.0), rng=rng)

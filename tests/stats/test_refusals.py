@@ -295,7 +295,10 @@ ROWS = [
     (
         ranked,
         [
-            (np.ones((2, 5)), "need bool outcomes [2 models, starts], got float64 of shape (2, 5)"),
+            (
+                np.ones((2, 5), int),
+                "need bool outcomes or finite returns [2 models, starts], got",
+            ),
             (np.ones((3, 5), dtype=bool), "got bool of shape (3, 5)"),
             (np.ones(5, dtype=bool), "got bool of shape (5,)"),
             ([[1, 0, 1], [0, 0, 1]], "got int64 of shape (2, 3)"),

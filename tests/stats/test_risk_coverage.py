@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_cpg.stats import risk_at_coverage
 from pytest_cpg.stats.bootstrap import risk_intervals
 from pytest_cpg.stats.graded_answers import (
     ANSWER_METRICS,
@@ -295,3 +296,26 @@ def test_arguments_stay_untouched_and_results_are_plain_numbers():
     risk = aurc(confidences, failures)
     assert json.loads(json.dumps(asdict(risk))) == asdict(risk)
     assert aurc([20, 90, 20], [True, False, False]) == risk
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.1, 0.5, 0.9]), st.booleans()), min_size=1, max_size=30)
+)
+def test_the_risk_of_the_surest_is_that_of_their_mean_order(answers):
+    confidences, failures = zip(*answers, strict=True)
+    count = len(answers)
+    for taken in range(1, count + 1):
+        expected, left = 0.0, taken
+        for level in (0.9, 0.5, 0.1):
+            held = [f for c, f in answers if c == level]
+            used = min(left, len(held))
+            expected += used * sum(held) / len(held) if held else 0.0
+            left -= used
+        found = risk_at_coverage(confidences, failures, taken / count)
+        assert found == pytest.approx(expected / taken)
+
+
+@pytest.mark.parametrize("coverage", [0, 1.5, float("nan")])
+def test_no_such_coverage_is_refused(coverage):
+    with pytest.raises(ValueError, match="need a coverage"):
+        risk_at_coverage([1.0], [True], coverage)

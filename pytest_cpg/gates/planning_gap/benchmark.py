@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.contracts.lookup import did_you_mean
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.episodes import probe
-from pytest_cpg.episodes.arm import Arm
+from pytest_cpg.episodes.arm import Arm, Metric
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, replaced
 from pytest_cpg.episodes.perturbations import (
@@ -31,7 +31,7 @@ from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.choices import as_trained
 from pytest_cpg.gates.kind import Measuring, Run
 from pytest_cpg.gates.planning_gap.measure import measure_gap
-from pytest_cpg.gates.planning_gap.result import GateResult
+from pytest_cpg.gates.planning_gap.result import GateResult, reached
 from pytest_cpg.gates.planning_gap.stopping import Criteria
 from pytest_cpg.stats import Interval
 from pytest_cpg.stats.rankings import Ranking, kendall_interval, rank_models, spearman_interval
@@ -55,17 +55,17 @@ class ModelRanking:
     ranking: Ranking
     arms: Mapping[str, Arm]
     faults: Mapping[str, tuple[str, ...]]
+    by: Metric = "success"
 
     def __str__(self) -> str:
         ranks = ", ".join(
-            f"{rank}. {name} {self.arms[name].success_count}/{self.arms[name].episodes} "
-            f"[{low}-{high}]"
+            f"{rank}. {name} {reached(self.arms[name], self.by)} [{low}-{high}]"
             for name, rank, (low, high) in zip(
                 self.ranking.names, self.ranking.ranks, self.ranking.rank_intervals, strict=True
             )
         )
         broken = (f"; {name}: {', '.join(found)}" for name, found in self.faults.items() if found)
-        return f"by success: {ranks}{''.join(broken)}"
+        return f"by {self.by}: {ranks}{''.join(broken)}"
 
     def correlation(
         self, metric: Mapping[str, float], *, method: Literal["spearman", "kendall"] = "spearman"
@@ -82,7 +82,10 @@ class ModelRanking:
         interval = {"spearman": spearman_interval, "kendall": kendall_interval}[method]
         return interval(
             [metric[name] for name in self.arms],
-            [arm.success_rate for arm in self.arms.values()],
+            [
+                float(arm.returns.mean()) if self.by == "return" else arm.success_rate
+                for arm in self.arms.values()
+            ],
             level=self.ranking.level,
         )
 
@@ -227,16 +230,19 @@ class Benchmark:
         result: GateResult = self.measuring.measure(learned, oracle_dynamics=self._oracle(oracle))
         return result
 
-    def rank(self, models: Mapping[str, Any]) -> ModelRanking:
+    def rank(self, models: Mapping[str, Any], *, by: Metric = "success") -> ModelRanking:
         """Run the arm of two models or more, by name, on the same starts, and rank them.
 
+        By their successes, which is by their gaps, too, as they share one oracle; or by "return".
         Nothing is gated. Raises CpgError for fewer models, and WorldModelError when one breaks its
         contract; what a model raises itself goes on unchanged.
         """
         with self.measuring.beside() as run:
             _check_names(models)
-            # Ranks are of successes, whatever a gate of this design would judge.
-            design = replace(self.design, metric="success")
+            if by not in get_args(Metric):
+                raise CpgError(f'by: need "success" or "return", got {by!r}')
+            # Whatever a gate of this design would judge.
+            design = replace(self.design, metric=by)
             starts = probe.starts_of(design)
             arms: dict[str, Arm] = {}
             faults: dict[str, tuple[str, ...]] = {}
@@ -251,12 +257,12 @@ class Benchmark:
                 faults[name] = tuple(probe.faults_of(replace(bound, ignores_action=is_blind)))
             ranking = rank_models(
                 list(arms),
-                [arm.successes for arm in arms.values()],
+                [arm.returns if by == "return" else arm.successes for arm in arms.values()],
                 rng=Stream.RANKING.of(design.seed),
                 level=design.level,
                 resamples=max(_RESAMPLES, math.ceil(2 / (1 - design.level))),
             )
-            ranked = ModelRanking(ranking, arms, faults)
+            ranked = ModelRanking(ranking, arms, faults, by)
             self.measuring.note(f"ranking: {ranked}", models=len(models))
         return ranked
 

@@ -236,7 +236,8 @@ def _facts(result: GateResult, model: str) -> Iterator[tuple[str, str]]:
         yield (
             "confidence",
             f"area under the risk-coverage curve {risk.aurc:.3f}; {risk.base_rate:.3f} if it knew "
-            f"nothing, {risk.ideal:.3f} if it knew all",
+            f"nothing, {risk.ideal:.3f} if it knew all; {result.learned.risk_at(0.5):.2f} of the "
+            f"surest half fail",
         )
     lost = result.lost_episodes
     if lost:
