@@ -211,7 +211,12 @@ def _headline(page: Page, row: Row | None) -> str:
     counts = [f"{doubt} {'is' if doubt == 1 else 'are'} in doubt"] if doubt else []
     counts += [f"{expected} fail{'s'[: expected == 1]} as expected"] if expected else []
     if counts:
-        return f"No gate fails, {' and '.join(counts)}"
+        # What is answered below is of this gate.
+        first = ""
+        if row is not None and row.state == "inconclusive":
+            name = named_with(row, page.names[row.name])
+            first = f": {name}" if doubt + expected == 1 else f", {name} first"
+        return f"No gate fails, {' and '.join(counts)}{first}"
     if measured := states["measured"]:
         size = len(page.gates)
         return f"{measured} of {size} gate{'s'[: size != 1]} measured, not judged"
