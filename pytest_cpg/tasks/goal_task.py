@@ -257,11 +257,12 @@ class GoalTask(TaskAround):
         lead to.
         """
         goals, inner = self.goals, self.inner_of(states)
-        is_placed = goals.recording is not None and not has(self.inner, RecordedStarts)
-        if goals.recording is not None and is_placed:
+        if goals.recording is not None:
+            if has(self.inner, RecordedStarts):
+                return self.inner.recorded_goals(inner)
             steps = goals.recording.rows(seeds) + goals.recording.offset
             return placed(self.inner, inner, goals.recording, steps)
-        if goals.listed is not None or goals.recording is not None:
+        if goals.listed is not None:
             raise ComponentError(
                 f'goals= and observe="pixels": {goals.file} has what is observed at goals, and no '
                 f"steps to a state that could be drawn. Write recorded actions [N, T, A] into it, "

@@ -131,6 +131,10 @@ class RecordedStarts(Protocol):
         """Return observations [N, O] at recorded steps [N] of the episodes of starts [N, S]."""
         ...
 
+    def recorded_goals(self, states: FloatArray) -> FloatArray:
+        """Return states [N, S], to be drawn, at the goals of episodes with starts [N, S]."""
+        ...
+
 
 def placed(task: Task, states: FloatArray, recording: Recording, rows: IntArray) -> FloatArray:
     """Return states [N, S] of a task, put where it was at recorded steps [N].

@@ -417,6 +417,31 @@ def test_a_goal_that_is_numbers_in_a_file_is_no_picture(tmp_path):
         task.reset(np.arange(2))
 
 
+@pytest.mark.skipif(gymnasium is None, reason="needs gymnasium")
+def test_goals_of_recorded_starts_of_an_environment_are_drawn_where_they_were_recorded(tmp_path):
+    from pytest_cpg.tasks.gymnasium import gym_task
+
+    class Placed(Dotted):
+        def set_state(self, place):
+            self.place = int(place[0])
+
+    places = np.array([[3, 4, 6, 7, 9, 10], [20, 22, 24, 25, 26, 28]])[..., None]
+    actions = np.append(np.diff(places, axis=1) - 1, [[[0]], [[0]]], axis=1)
+    np.savez(
+        tmp_path / "data.npz", place=places, observations=places.astype(float), actions=actions
+    )
+    goals = Goals(file=str(tmp_path / "data.npz"), offset=3, within=0.5).loaded()
+    inner = GoalTask(inner=gym_task(Placed, budget=12), goals=goals)
+    task = PixelTask(inner=inner, pixels=Pixels(size=40, stack=2))
+    states = task.reset(np.arange(9))
+    seen = task.pictures(states)[:, :, 0, :, 0].argmax(axis=2)
+    np.testing.assert_array_equal(seen[:, 1], task.observe(states)[:, 0])
+    np.testing.assert_array_equal(seen[:, 2], task.goal(states)[:, 0])
+    assert len({*seen[:, 2].tolist()}) > 3
+    after = task.pictures(task.step(states, np.zeros((9, 1))))[:, :, 0, :, 0].argmax(axis=2)
+    np.testing.assert_array_equal(after, np.stack([seen[:, 1], seen[:, 1] + 1, seen[:, 2]], 1))
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [

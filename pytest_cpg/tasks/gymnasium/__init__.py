@@ -126,6 +126,12 @@ class GymnasiumTask:
             observed[:, columns] = recording.arrays["observations"][rows[:, None], columns]
         return observed
 
+    def recorded_goals(self, states: FloatArray) -> FloatArray:
+        """Return states [N, S] in which the goals were recorded of episodes with starts [N, S]."""
+        goals = np.zeros_like(states)
+        goals[:, 0] = -1 - states[:, 0]
+        return goals
+
     def reset(self, seeds: IntArray) -> FloatArray:
         """Return the start of each seed [N], as `reset(seed=...)` gives it: states [N, S]."""
         steps = (self.budget + _BEYOND) * self.action_repeat

@@ -78,8 +78,12 @@ class Player:
                 self.recorded_columns = self._found_columns(recording)
 
     def reset(self, seed: int) -> FloatArray:
-        """Reset to a seed's start; return its row [R]. Spaces are seeded like the environment."""
-        observation, info = self._reset(seed)
+        """Reset to a seed's start; return its row [R]. Spaces are seeded like the environment.
+
+        Below 0 stand goals, where it is put by a recording: -1 is that of the start of 0.
+        """
+        start = episode_of(seed)
+        observation, info = self._reset(start)
         goal = self._goal(info)
         if len(goal) != self._goal_size:
             raise ComponentError(
@@ -88,7 +92,8 @@ class Player:
             )
         row = np.concatenate([self._flat(observation), goal, np.zeros(len(OUTCOME))])
         if self._recording is not None:
-            step = int(self._recording.rows(np.array([seed]))[0])
+            step = int(self._recording.rows(np.array([start]))[0])
+            step += self._recording.offset * (seed < 0)
             self._put(self._recording, step)
             columns = self.recorded_columns
             row[columns] = self._recording.arrays["observations"][step, columns]
@@ -286,6 +291,11 @@ class Player:
 
     def _flat(self, observation: Any) -> FloatArray:
         return flat(observation, self._seen_sizes, self.spaces[0], self.title)
+
+
+def episode_of(seed: int) -> int:
+    """Return the seed of an episode, also of its goal; see `Player.reset`."""
+    return seed if seed >= 0 else -1 - seed
 
 
 def period_of(environment: Any) -> float:

@@ -23,6 +23,7 @@ from pytest_cpg.contracts import FloatArray, TaskError
 from pytest_cpg.tasks.gymnasium.copies import Copy, copy_of, restored
 from pytest_cpg.tasks.gymnasium.player import (
     Player,
+    episode_of,
     generator_states,
     generators,
     seed_generators,
@@ -79,7 +80,7 @@ class CopyRestorer:
 
     def begin(self, seed: int) -> tuple[Any, FloatArray]:
         """Reset to a seed's start; see `Restorer`, as for the others."""
-        with generators(seed):
+        with generators(episode_of(seed)):
             self._restore(self._made[0])
             row = self._player.reset(seed)
             return self._keep(None), row
@@ -272,7 +273,7 @@ def _answered(player: Player, method: str, values: tuple[Any, ...]) -> tuple[Any
     try:
         if method == "begin":
             # In a process of its own nobody else draws from the generators.
-            seed_generators(*values, is_for_good=True)
+            seed_generators(episode_of(*values), is_for_good=True)
             return player.reset(*values), None
         return getattr(player, method)(*values), None
     except Exception as error:
