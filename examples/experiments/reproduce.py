@@ -70,15 +70,9 @@ QUICK = {
         "reacher-easy-sampled-random-shooting-30",
     ),
 }
-# What trains the latent models, the slowest first, and the experiments that need them.
-TDMPC2 = [
-    ("cartpole-swingup", 5),
-    ("cartpole-swingup", 1),
-    ("acrobot-swingup", 1),
-    ("reacher-easy", 1),
-]
-DREAMERS = ["acrobot-swingup", "cartpole-swingup", "reacher-easy"]
-LATENT = {"latent", "horizons", "perturbations", "noise"}
+# What gates train themselves, and the tasks of models that take longer.
+OWN = ("random-data", "published-network")
+TASKS = ("acrobot-swingup", "cartpole-swingup", "reacher-easy")
 # What two more columns compare, where they are published.
 COSTS = {"compute": "model steps per executed action", "latency_ms": "ms per plan"}
 
@@ -144,9 +138,7 @@ def run_gates(names, options, until):
         # Of cells that share an oracle arm one goes first, and the others find it in the cache.
         wanted.sort(key=lambda cell: "tdmpc2" not in cell)
         tests |= {every[cell]: (name, [*every]) for cell in wanted}
-    own = ("random-data", "published-network")
-    latent = [test for test in tests if not any(learned in test for learned in own)]
-    train_missing({tests[test][0] for test in latent}, options.jobs, until)
+    train_missing(tests, options.jobs, until)
 
     def keep_cell(test, cell):
         name, order = tests[test]
@@ -159,21 +151,19 @@ def run_gates(names, options, until):
         print(f"not run: {test}")
 
 
-def train_missing(names, jobs, until):
-    """Train what experiments need and has no checkpoint yet; each takes one thread."""
-    commands = []
-    if names & LATENT:
-        commands += [
-            ["train_tdmpc2.py", task, f"--size={size}"]
-            for task, size in TDMPC2
-            if not train_tdmpc2.checkpoint(task, size).exists()
-        ]
-    if "dreamer" in names:
-        commands += [
-            ["train_dreamer.py", task]
-            for task in DREAMERS
-            if not train_dreamer.checkpoint(task).exists()
-        ]
+def trainer(test):
+    """Return the checkpoint of a gate's model, and what trains it."""
+    task = next((task for task in TASKS if task in test), TASKS[0])
+    if "test_dreamer" in test:
+        return train_dreamer.checkpoint(task), ["train_dreamer.py", task]
+    size = 5 if "size-5" in test else 1
+    return train_tdmpc2.checkpoint(task, size), ["train_tdmpc2.py", task, f"--size={size}"]
+
+
+def train_missing(tests, jobs, until):
+    """Train what gates need and has no checkpoint yet; each takes one thread."""
+    needed = dict(trainer(test) for test in tests if not any(own in test for own in OWN))
+    commands = [command for path, command in needed.items() if not path.exists()]
 
     def train(command):
         print(f"training: {' '.join(command)}", flush=True)
@@ -216,10 +206,6 @@ def check(options):
                 for arm in ("oracle", "learned"):
                     apart += differs(cell, before[cell["cell"]], arm)
     return apart
-
-
-def append(cells, _test, cell):
-    cells.append(cell)
 
 
 def differs(cell, before, arm):

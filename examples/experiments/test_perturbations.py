@@ -1,4 +1,4 @@
-"""Lost actions: after some step the robot idles for the next ones (acrobot, CEM)."""
+"""Lost actions: left out of the plan, as published, or idled away (acrobot, CEM)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from pytest_cpg.planners import CEM
     (),
     [
         pytest.param(marks=pytest.mark.cpg(perturbation=name), id=name)
-        for name in ("drop-next-0", "drop-next-1", "drop-next-5")
+        for name in ("drop-next-0", "skip-next-1", "skip-next-5", "drop-next-1", "drop-next-5")
     ],
 )
 @pytest.mark.cpg(

@@ -66,6 +66,14 @@ def test_cells_without_time_are_named_and_none_is_lost(reproduce):
     assert (reproduce.results / "data-size.json").read_text() == before
 
 
+def test_only_the_models_of_the_wanted_cells_are_trained(reproduce):
+    stopped = reproduce("latent", "--only=reacher-easy-fixed-size-1-cem", "--minutes=0")
+    assert [line for line in stopped.stdout.splitlines() if "train" in line] == [
+        "training: train_tdmpc2.py reacher-easy --size=1",
+        "not trained: train_tdmpc2.py reacher-easy --size=1",
+    ]
+
+
 def test_an_unknown_experiment_is_refused_by_name(reproduce):
     refused = reproduce("data-sizes")
     assert refused.returncode == 2
