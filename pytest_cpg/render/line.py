@@ -23,7 +23,7 @@ COLOURS = {
 OF_ROWS: Mapping[str, str] = {"oracle": "green", "chance": "light"}
 
 _DEEPER, _HELD = "    ", "\x00"
-_NARROWEST_FORECAST = 6
+_NARROWEST_FORECAST = 5
 
 _BLOCKS = "▁▂▃▄▅▆▇"
 _FULL, _WAS, _EIGHTHS = "█", "░", ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")

@@ -93,8 +93,8 @@ def test_forecasts_of_several_kinds_have_headings_of_their_own():
         "c": ForecastLine(cells={"episodes": "<=150"}),
     }
     assert forecast_table(forecasts, width=80) == [
-        " gate      n",
-        " a       200",
+        " gate     n",
+        " a      200",
         " gate episodes",
         " b          50",
         " c       <=150",
