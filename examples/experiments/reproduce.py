@@ -19,6 +19,7 @@ import audit
 import coverage
 import detectability
 import figures
+import kicks
 import mazes
 import nuisances
 import paired
@@ -53,6 +54,7 @@ OTHERS = {
     "maze-horizons": (mazes.horizons, mazes.horizon_table),
     "offline-metrics": (mazes.offline_metrics, mazes.metric_table),
     "nuisances": (nuisances.measure, nuisances.table),
+    "kicks": (kicks.measure, kicks.table),
 }
 NAMES = [*GATES, *OTHERS]
 # What `make reproduce` checks.

@@ -50,7 +50,11 @@ class Disturbance:
         """Return values [B, ...] after all that has this effect; raise ComponentError for none."""
         for part in self._having(effect):
             changed = np.asarray(getattr(part, effect)(values, self._moment(part, rows, steps)))
-            is_whole = changed.shape == values.shape and np.isfinite(changed).all()
+            # A simulator that has diverged by itself is named as such.
+            is_whole = (
+                changed.shape == values.shape
+                and not (np.isfinite(values) & ~np.isfinite(changed)).any()
+            )
             if not is_whole or (effect == "act" and not self._are_actions(changed)):
                 raise ComponentError(
                     f"perturbation {part.name!r}: {effect}() returned {changed!r:.80}; return "

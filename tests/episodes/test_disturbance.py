@@ -390,3 +390,12 @@ def test_what_is_no_perturbation_is_refused():
     assert parse_perturbation("wind-2,gust-3-at-2", known).name == "wind,wind"
     with pytest.raises(ValueError, match="Did you mean 'wind'"):
         parse_perturbation("wind-3", known)
+
+
+def test_a_simulator_that_diverges_after_a_push_is_named_and_no_perturbation():
+    class Breaking(Slippery):
+        def step(self, states, actions):
+            return np.full_like(states, np.nan)
+
+    with pytest.raises(TaskError, match=r"the simulator diverged .* perturbed by kick-1-every-1"):
+        Run("kick-1-every-1", task=Breaking(two_room(budget=40))).arm()
