@@ -90,8 +90,11 @@ class Held(NamedTuple):
         reports = tuple(read(data=data) for data in values["reports"])
         return cls(gate, decode(kind.result, values["result"]), reports)
 
-    def completed(self, ledger: Ledger) -> Any:
-        """Return the kind's result, of all gates of the session that it is about."""
+    def completed(self, ledger: Ledger, *, is_cut: bool) -> Any:
+        """Return the kind's result, of all gates of the session that it is about.
+
+        ``is_cut`` says that files were not even collected, as what is in them passed before.
+        """
         kind: Any = self.gate.kind
         session = Session.of(ledger)
         about = [row for row in session.comparisons if row.judgement.kind.marker == kind.judges]
@@ -102,6 +105,7 @@ class Held(NamedTuple):
             if marker == kind.judges and gate not in judged
         }
         unjudged |= dict.fromkeys(ledger.skipped, "skipped as a whole")
+        unjudged |= {"what passed before": "left out by --lf"} if is_cut else {}
         return ask(kind, "completed", self.opened, [row.compared for row in about], unjudged)
 
 

@@ -184,8 +184,7 @@ class GateSession:
 
     def finish(self, session: pytest.Session, *, writes: bool, failed: Set[str]) -> None:
         """Account for all gates, and fail the session where they call for it."""
-        while self.ledger.held:
-            name, (text, node) = self.ledger.held.popitem()
+        for name, (text, node) in self.ledger.held.items():
             self._complete(name, text, node)
         closing = Closing(self._scope, self._baseline, self._outputs, self.ledger)
         closing.close(session, writes=writes, failed=failed)
@@ -198,7 +197,7 @@ class GateSession:
         try:
             judgement = judged(
                 held.gate,
-                held.completed(self.ledger),
+                held.completed(self.ledger, is_cut=self._scope.leaves_passed_out),
                 name=name,
                 # By itself it has nothing to judge: all are run again.
                 nodeid="",

@@ -192,3 +192,19 @@ def test_the_ladder_climbs_from_model_bottleneck_to_as_good_as_the_oracle(exampl
         for low, high in (("100", "100000"), ("60", "2000")):
             result.stdout.fnmatch_lines([" MODEL BOTTLENECK (*", f" x *[[]{low}-{seed}] *"])
             result.stdout.fnmatch_lines([" MODEL AS GOOD AS ORACLE (*", f" . *[[]{high}-{seed}] *"])
+
+
+def test_a_suite_of_three_tasks_is_judged_from_end_to_end(example):
+    arguments = ("-n", "2", "--cpg-json=r.json", "--cpg-md=r.md", "--cpg-html=r.html")
+    result = example("suite", *arguments)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines([" WITHIN LIMIT (1)", " . test_rooms *+0.00 *"])
+    for name in ("r.json", "r.md", "r.html"):
+        assert "WITHIN LIMIT" in Path(name).read_text(encoding="utf-8")
+    again = example("suite", "--cpg-model=free-space", "--cpg-resume")
+    assert again.ret == 1
+    again.stdout.fnmatch_lines(
+        ["ABOVE LIMIT: gap +0.* over 3 gates, at most 0.1 accepted, n=150.", "  suite *"]
+    )
+    history = Path(".cpg/history").read_text(encoding="utf-8")
+    assert history.count("Suite gap") == 2

@@ -131,6 +131,18 @@ def test_a_worker_that_dies_takes_its_gate_out_of_the_suite(suite):
     assert "1 of 3 gates of the suite cannot be counted" in flat(result)
 
 
+def test_a_session_of_what_failed_before_judges_no_suite(suite):
+    pytester = suite(model="return conftest.mirrored")
+    pytester.write(
+        "test_more.py",
+        "import pytest\n\n@pytest.mark.cpg(task='track', model='right')\ndef test_more(cpg): ...",
+    )
+    assert pytester.runpytest().ret == 1
+    result = pytester.runpytest("--lf")
+    assert result.ret == 1
+    assert "what passed before (left out by --lf)" in flat(result)
+
+
 def test_random_actions_must_not_pass_a_suite(suite):
     result = suite("max_gap=0.99", "return conftest.right").runpytest()
     assert result.ret == 1
