@@ -49,7 +49,9 @@ class Disturbance:
     ) -> FloatArray:
         """Return values [B, ...] after all that has this effect; raise ComponentError for none."""
         for part in self._having(effect):
-            changed = np.asarray(getattr(part, effect)(values, self._moment(part, rows, steps)))
+            # Of what is changed in place, nobody would see that it took effect.
+            given, moment = values.copy(), self._moment(part, rows, steps)
+            changed = np.asarray(getattr(part, effect)(given, moment))
             # A simulator that has diverged by itself is named as such.
             is_whole = (
                 changed.shape == values.shape
@@ -114,8 +116,11 @@ class Disturbance:
     def skipped(self, rows: IntArray, steps: IntArray, *, counts: BoolArray) -> IntArray:
         """Return how many planned actions [B] are lost without time passing, once at each step."""
         lost = np.zeros(len(rows), dtype=np.int64)
+        skipping = self._having("skip")
+        if not skipping:
+            return lost
         is_new = self._asked[rows] != steps
-        for part in self._having("skip"):
+        for part in skipping:
             skipped = np.asarray(part.skip(self._moment(part, rows, steps)))
             if skipped.shape != lost.shape or skipped.dtype.kind not in "iu" or (skipped < 0).any():
                 raise ComponentError(

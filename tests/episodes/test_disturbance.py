@@ -363,6 +363,14 @@ def test_an_object_of_ones_own_perturbs_as_ours_do():
     assert outcomes(arm) != outcomes(Run(None).arm())
 
 
+def test_what_is_changed_in_place_counts_as_changed():
+    def push(states, moment):
+        states += 0.01
+        return states
+
+    assert Run(Wrong(push=push)).arm().perturbed.all()
+
+
 @pytest.mark.parametrize(
     ("methods", "said"),
     [

@@ -124,6 +124,8 @@ def test_several(cpg):
 def test_a_perturbation_of_a_conftest_runs_on_workers_is_cached_and_replayed(repository):
     repository.add("conftest.py", WIND)
     repository.makepyfile(test_windy=WINDY)
+    spread = repository.runpytest("--cpg-workers=2", "--cpg-no-cache", "--cpg-json=spread.json")
+    spread.assert_outcomes(failed=1)
     result = repository.runpytest("-n", "2", "--cpg-json=first.json")
     result.assert_outcomes(failed=1)
     assert "perturbation wind-0.05: recovered oracle" in flat(result)
@@ -132,11 +134,11 @@ def test_a_perturbation_of_a_conftest_runs_on_workers_is_cached_and_replayed(rep
     again = repository.runpytest("--cpg-json=again.json")
     again.assert_outcomes(failed=1)
     assert [*(repository.path / ".pytest_cache/d/cpg-arms").rglob("*")] == files
-    first, second = (
+    first, second, third = (
         [gate["comparisons"][0]["result"]["oracle"]["steps"] for gate in report["gates"]]
-        for report in map(repository.json, ("first.json", "again.json"))
+        for report in map(repository.json, ("first.json", "again.json", "spread.json"))
     )
-    assert first == second
+    assert first == second == third
     replay = next(line for line in again.outlines if "--cpg-replay=" in line).split()[-1]
     replayed = repository.runpytest(replay)
     assert "perturbation wind-0.05" in flat(replayed)
