@@ -138,7 +138,7 @@ def _notes(row: Row, group: _Group, verbosity: int) -> Iterator[str]:
     drift, card, entry = row.drift, row.card, row.entry
     if drift is not None and drift.is_news:
         is_untold = row.state in PASSING and (drift.fails or drift.differs)
-        if is_untold or verbosity > 0:
+        if is_untold or (verbosity > 0 and not row.fails):
             yield drift.sentence
     if card is not None:
         if row.state != "failed":
