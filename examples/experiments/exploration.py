@@ -139,6 +139,18 @@ def cells_of(sizes, *, tasks=TASKS, seeds=SEEDS, policies=POLICIES):
     ]
 
 
+def every_cell():
+    """Return all cells, cheap ones first."""
+    cartpole, acrobot = TASKS
+    return [
+        *cells_of(SIZES, tasks=[cartpole]),
+        *cells_of(SIZES[:1], tasks=[acrobot]),
+        *cells_of(BETWEEN[cartpole], tasks=[cartpole]),
+        *cells_of(SIZES[1:], tasks=[acrobot]),
+        *cells_of(BETWEEN[acrobot], tasks=[acrobot]),
+    ]
+
+
 def shared_by(cells):
     """Return what has to be made before cells run, what takes longest first."""
     names = sorted({cell["task"] for cell in cells})
@@ -262,16 +274,15 @@ def main():
     options = parsed(__doc__)
     until = time.monotonic() + 60 * options.minutes
     path = options.results or HERE / "results" / "exploration.json"
-    cells = cells_of(SIZES)
-    cells += [cell for name in TASKS for cell in cells_of(BETWEEN[name], tasks=[name])]
+    cells = every_cell()
     if options.tiny:
         cells = cells_of([500], tasks=TASKS[:1], seeds=[0])
     if options.tables:
         cells = []
     spreading = {"jobs": options.jobs, "until": until}
-    for _ in run(prepared, shared_by(cells), **spreading):
+    # One process makes them when a cell needs them.
+    for _ in run(prepared, shared_by(cells) if options.jobs > 1 else [], **spreading):
         pass
-    print(f"prepared, {until - time.monotonic():.0f} s left", flush=True)
     found = results_of(path, measured, cells, **spreading)
     path.with_suffix(".md").write_text(table(found))
     path.with_suffix(".svg").write_text(figure(found))
