@@ -23,9 +23,9 @@ def reproduce(tmp_path):
             shutil.copy(path, folder)
     shutil.copytree(EXPERIMENTS / "results", folder / "results")
 
-    def run(*arguments):
+    def run(*arguments, script="reproduce.py"):
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "reproduce.py", *arguments]
+        command = [sys.executable, script, *arguments]
         return subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
@@ -78,3 +78,13 @@ def test_an_unknown_experiment_is_refused_by_name(reproduce):
     refused = reproduce("data-sizes")
     assert refused.returncode == 2
     assert "no experiment 'data-sizes'. Known: planners, data-size," in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["exploration", "targeted"])
+def test_experiments_on_data_show_what_was_found_and_lose_nothing_without_time(reproduce, name):
+    for arguments in (["--tables"], ["--minutes=0"]):
+        made = reproduce(*arguments, script=f"{name}.py")
+        assert made.returncode == 0, made.stderr
+        for path in (EXPERIMENTS / "results").glob(f"{name}.*"):
+            assert (reproduce.results / path.name).read_text() == path.read_text(), path.name
+    assert "time is over" in made.stdout
