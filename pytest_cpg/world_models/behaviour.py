@@ -164,7 +164,7 @@ def followed(
                 if memory is None:
                     memory = np.zeros((len(starts), *plans.memory.shape[1:]))
                 memory[rows] = plans.memory
-            chosen = _possible(plans.actions, len(rows), task.actions, acting)
+            chosen = _possible(plans, remaining, task.actions, acting)
             if share:
                 instead = [noise[1][row] for row in rows.tolist()]
                 swapped = np.stack([rng.random(chosen.shape[1]) < share for rng in instead])
@@ -207,14 +207,20 @@ def _planner_of(acting: Acting, task: Task, *, steps: int, hold: int) -> tuple[A
     raise ComponentError(f"policy is {acting!r:.60}. {_FORMS}.")
 
 
-def _possible(answer: Any, rows: int, space: ActionSpace, acting: Acting) -> FloatArray:
-    """Return actions [N, H, A] that are possible, or raise CpgError with what acted."""
-    actions = np.asarray(answer, dtype=np.float64)
+def _possible(plans: Plans, remaining: IntArray, space: ActionSpace, acting: Acting) -> FloatArray:
+    """Return planned actions [N, H, A] that are possible, or raise CpgError with what acted."""
+    actions, rows = np.asarray(plans.actions, dtype=np.float64), len(remaining)
     if actions.ndim != 3 or actions.shape[::2] != (rows, space.size):
         shape = (actions.shape[0], *actions.shape[2:]) if actions.ndim > 2 else actions.shape
         raise CpgError(
             f"policy {_named(acting)} gave actions of shape {shape} for {rows} observations: "
             f"return shape ({rows}, {space.size})"
+        )
+    most = np.minimum(remaining, actions.shape[1])
+    if not ((np.asarray(plans.lengths) >= 1) & (plans.lengths <= most)).all():
+        raise CpgError(
+            f"policy {_named(acting)} plans {np.unique(plans.lengths)} steps: return lengths from "
+            f"1 to min(horizon, remaining)"
         )
     nearest = space.nearest(actions)
     off = np.abs(nearest - actions) > _ROUNDING * np.maximum(1, np.abs(actions))

@@ -227,6 +227,32 @@ def test_a_models_own_policy_acts_where_it_is_named():
     assert (by(Model()).actions == MAZE.actions.values[2]).all()
 
 
+def test_a_policy_with_noise_is_given_its_step_and_noise():
+    told = []
+
+    class Noisy:
+        noise_size = 2
+
+        def act(self, observations, step, noise):
+            told.append((step, noise.shape))
+            return MAZE.actions.nearest(noise)
+
+    walked = by(Noisy(), count=40)
+    assert told == [(step, (2, 2)) for step in range(20)]
+    assert len(np.unique(walked.actions, axis=0)) > 1
+    assert is_same(walked, by(Noisy(), count=40))
+
+
+def test_a_planner_without_steps_is_told_so():
+    class Idle(RandomShooting):
+        def plan(self, world_model, latents, rngs, remaining):
+            plans = super().plan(world_model, latents, rngs, remaining)
+            return plans._replace(lengths=0 * plans.lengths)
+
+    with pytest.raises(CpgError, match=r"plans \[0\] steps: return lengths from 1"):
+        by(Idle())
+
+
 def test_a_mapping_gives_each_policy_its_share_of_the_episodes():
     first, second = (
         lambda observations, value=value: np.tile(value, (len(observations), 1))
