@@ -213,3 +213,31 @@ def test_options_of_all_gates_hold_for_a_suite(suite, workers):
 def test_a_suite_is_forecast(suite):
     result = suite().runpytest("--cpg-plan")
     result.stdout.fnmatch_lines([" test_suite * 0.1 *"])
+
+
+def test_a_plugin_that_runs_tests_itself_leaves_no_suite_green(suite):
+    """Such as those that repeat tests, whose hook may come before ours."""
+    pytester = suite(model="return conftest.right")
+    pytester.add(
+        "conftest.py",
+        """
+import pytest
+from _pytest.runner import runtestprotocol
+
+
+class Runner:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item, nextitem):
+        runtestprotocol(item, nextitem=nextitem)
+        return True
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    # Whoever comes last is asked first.
+    session.config.pluginmanager.register(Runner())
+""",
+    )
+    result = pytester.runpytest()
+    assert result.ret == 1
+    assert "test_suite" in flat(result)
