@@ -181,7 +181,7 @@ def detectability(found, published):
         return 60 + 290 * (log10(n) - 1)
 
     def up(gap):
-        return 230 - 400 * gap
+        return 230 - 340 * gap
 
     marks = [text(8, 16, "gap to an oracle that solves 94 %, by episodes per arm")]
     for level in (0, 0.1, 0.2, 0.3, 0.4, 0.5):

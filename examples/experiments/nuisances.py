@@ -65,8 +65,8 @@ def measure():
     for kind, width in CELLS:
         task = Cluttered(TASKS["cartpole-swingup"](), kind, width)
         for seed in range(3):
-            rows = published_rows(task, count=8_000, seed=seed)
-            model, _ = coded_network(rows, task, seed=seed)
+            data = published_rows(task, count=8_000, seed=seed)
+            model, _ = coded_network(data, task, seed=seed)
             found = pytest_cpg.evaluate(
                 task,
                 model,
