@@ -78,9 +78,10 @@ class SessionOutputs:
                     f"own: {own}"
                 )
             if not is_free(path, name):
+                what = "a folder" if path.is_dir() else "no such report"
                 raise pytest.UsageError(
                     f"{option}={path.name} would put a report in the place of {path}, which is "
-                    f"none. Give the report a path of its own: {own}"
+                    f"{what}. Give the report a path of its own: {own}"
                 )
 
     def _places(self) -> dict[str, Location]:

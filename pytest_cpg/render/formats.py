@@ -94,9 +94,9 @@ def lacking(name: str) -> str:
 
 def is_free(path: Path, name: str) -> bool:
     """Say whether a report of this form may be written there: it replaces nothing but its like."""
-    # What is written to a pipe or a device replaces nothing, wherever its output goes.
     if path.is_dir():
         return False
+    # What is written to a pipe or a device replaces nothing, wherever its output goes.
     if not path.is_file() or path.parts[:2] == ("/", "dev"):
         return True
     try:

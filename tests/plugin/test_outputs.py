@@ -365,8 +365,8 @@ def test_a_history_that_matches_nothing_is_said(project):
         ),
         (
             ["--cpg-html=tox.ini"],
-            "*--cpg-html=tox.ini would put a report in the place of *tox.ini, which is none. Give "
-            "the report a path of its own: --cpg-html=cpg.html",
+            "*--cpg-html=tox.ini would put a report in the place of *tox.ini, which is no such "
+            "report. Give the report a path of its own: --cpg-html=cpg.html",
         ),
     ],
 )
@@ -423,11 +423,21 @@ def test_the_report_says_where_the_weights_and_on_what_it_ran(repository):
 
 
 def test_a_report_that_cannot_be_written_fails_the_session(project):
-    (project.path / "taken").mkdir()
+    project.makepyfile(
+        test_taking="""
+        from pathlib import Path
+
+        def test_it_is_right():
+            Path("taken").mkdir(exist_ok=True)
+        """
+    )
     result = project.runpytest("--cpg-json=taken", "-k", "right")
     assert result.ret == 1
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(passed=2)
     assert "taken: it is a folder. Move it away, or name a file" in flat(result)
+    again = project.runpytest("--cpg-json=taken", "-k", "right")
+    assert again.ret == pytest.ExitCode.USAGE_ERROR
+    again.stderr.fnmatch_lines(["*in the place of *taken, which is a folder. Give the *"])
 
 
 def test_what_stands_where_our_files_belong_is_named(project):
