@@ -24,15 +24,12 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.parts import CacheKey, has
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import (
-    ActionRepeat,
     ChangeablePhysics,
     Endings,
     GoalPictures,
-    MeasuredColumns,
     NoteOnStarts,
     ObservationKeys,
     Pictures,
-    Restored,
     has_ended,
 )
 from pytest_cpg.tasks.goals import RANDOM, Goals, planned_states
@@ -44,6 +41,9 @@ from pytest_cpg.tasks.recordings import (
     observed_at,
     placed,
 )
+
+# What a task with goals has of the one in it, beside what it has of its own.
+_PASSED_ON = ("action_repeat", "restored_by", "measured", "threads")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -140,30 +140,16 @@ class GoalTask(TaskAround):
         """Versions of the simulator's packages."""
         return self.inner.versions
 
-    @property
-    def action_repeat(self) -> int | None:
-        """How many control steps an action is held for."""
-        return self.inner.action_repeat if has(self.inner, ActionRepeat) else None
-
-    @property
-    def restored_by(self) -> str | None:
-        """The way in which the environment is put back into a state."""
-        return self.inner.restored_by if has(self.inner, Restored) else None
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the inner task has that takes no states."""
+        if name not in _PASSED_ON:
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
     @property
     def succeeds_by(self) -> str:
         """What tells success."""
         return f"being within {self.goals.within:g} of its goal"
-
-    @property
-    def measured(self) -> IntArray | None:
-        """The columns of a state that are measured."""
-        return self.inner.measured if has(self.inner, MeasuredColumns) else None
-
-    @property
-    def threads(self) -> int:
-        """How many threads simulate plans."""
-        return int(getattr(self.inner, "threads", 1))
 
     @property
     def cache_key(self) -> str | None:
