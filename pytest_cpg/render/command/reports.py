@@ -6,13 +6,13 @@ import argparse
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 from pytest_cpg.gates.kind import Finding, named
 from pytest_cpg.gates.notation import wrapped
 from pytest_cpg.machine.files import FileError, write_text
 from pytest_cpg.machine.provenance import GitState, is_in_ci
-from pytest_cpg.render.badge import badge as badge_of
 from pytest_cpg.render.command import UNUSABLE, width
 from pytest_cpg.render.command.project import declare_plugins, kinds_of, project_here
 from pytest_cpg.render.formats import FORMATS, is_free
@@ -21,9 +21,15 @@ from pytest_cpg.render.summary import summary_lines, title
 from pytest_cpg.report import baseline
 from pytest_cpg.report.document import read, read_history
 from pytest_cpg.report.history import History
-from pytest_cpg.report.session import WORDS, Session
+from pytest_cpg.report.session import FAILING, WORDS, Session
 
 _REPORT = "a report, of pytest --cpg-json=PATH"
+# Of a badge.
+_LABEL = "planning gates"
+# Of white letters on each, the contrast is at least 4.5.
+_COLOURS = {"pass": "#1a7f37", "fail": "#b35900", "open": "#6e7781"}
+# Pixels: of a letter on average, of the space around a text, and of the badge.
+_LETTER, _SPACE, _HEIGHT = 6.0, 6, 20
 
 
 def declare_show(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +115,44 @@ def declare_badge(parser: argparse.ArgumentParser) -> None:
 
 def badge(arguments: argparse.Namespace) -> tuple[list[str], int]:
     """Return a badge that says how many gates pass."""
-    return [badge_of(read(arguments.report, kinds_of(arguments)))], 0
+    return [_drawn(read(arguments.report, kinds_of(arguments)))], 0
+
+
+def _drawn(session: Session) -> str:
+    """Return an SVG that says how many gates pass; the same session gives the same text."""
+    text, colour = _message(session)
+    left, right = (round(_LETTER * len(words)) + 2 * _SPACE for words in (_LABEL, text))
+    parts = (
+        f'<rect x="{x}" width="{wide}" height="{_HEIGHT}" fill="{fill}"/>'
+        f'<text x="{x + wide / 2:g}" y="14" textLength="{wide - 2 * _SPACE}">{escape(words)}</text>'
+        for x, wide, fill, words in ((0, left, "#424a53", _LABEL), (left, right, colour, text))
+    )
+    name = escape(f"{_LABEL}: {text}")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{_HEIGHT}" '
+        f'role="img" aria-label="{name}"><title>{name}</title>'
+        f'<clipPath id="round"><rect width="{left + right}" height="{_HEIGHT}" rx="3"/></clipPath>'
+        f'<g clip-path="url(#round)" fill="#fff" text-anchor="middle" font-size="11" '
+        f'font-family="Verdana,DejaVu Sans,sans-serif">{"".join(parts)}</g></svg>'
+    )
+
+
+def _message(session: Session) -> tuple[str, str]:
+    """Return what the badge says, and its colour."""
+    states, count = session.states, len(session.gates)
+    checks = session.checks - {""}
+    if checks:
+        return f"no verdict: {' and '.join(sorted(checks))}", _COLOURS["open"]
+    failing = sum(states[state] for state in FAILING)
+    if failing:
+        return f"{failing} of {count} fail", _COLOURS["fail"]
+    if session.outcome != "passed":
+        return session.outcome, _COLOURS["fail" if session.outcome == "failed" else "open"]
+    unsure = states["inconclusive"]
+    if unsure:
+        return f"{unsure} of {count} inconclusive", _COLOURS["open"]
+    passed = states["passed"]
+    return f"{passed} of {count} pass", _COLOURS["pass" if passed == count else "open"]
 
 
 def declare_accept(parser: argparse.ArgumentParser) -> None:
