@@ -70,7 +70,8 @@ clients: ## Gate models of JAX, TorchRL, mbrl-lib, simulusion and stable-worldmo
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	    --constraint constraints.txt mbrl
 	CLIENTS=all $(BIN)/python -m pytest -n 2 tests/plugin/test_bring_your_model.py \
-	    tests/world_models/test_jax.py
+	    tests/world_models/test_jax.py tests/plugin/test_examples.py::test_a_lewm_sees_pictures_of_goals \
+	    tests/plugin/test_examples.py::test_a_lewm_is_gated_with_its_own_solver_in_its_own_rooms
 
 portability: $(INSTALLED) ## Run demo and test suite under the kernels of other processors
 	.ci/other-kernels $(MAKE) demo test TESTS="not slow"

@@ -1,5 +1,6 @@
-"""A small LeWM, of stable-worldmodel's own classes, that sees places in a room and no pictures."""
+"""A small LeWM, of stable-worldmodel's own classes, that sees places in a room, or pictures."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import torch
@@ -15,33 +16,73 @@ SIZE, WINDOW = 8, 2
 class Places(MLP):
     """Encodes places [B, 2] in pixels, where LeWM has a vision transformer."""
 
+    def __init__(self):
+        super().__init__(2, 128, SIZE, norm_fn=None)
+
     def forward(self, places, **_):
         return SimpleNamespace(last_hidden_state=super().forward(places / 112 - 1)[:, None])
 
 
-def trained(data, *, steps):
-    """Return a LeWM after so many steps of its two losses, of the next latents and SIGReg."""
-    torch.manual_seed(0)
+class Pictures(torch.nn.Sequential):
+    """Encodes pictures [B, 3, 64, 64] of 0 to 255."""
+
+    def __init__(self):
+        halvings = [
+            layer
+            for before, after in pairwise((3, 16, 32, 32))
+            for layer in (torch.nn.Conv2d(before, after, 4, 2, 1), torch.nn.SiLU())
+        ]
+        super().__init__(
+            torch.nn.AvgPool2d(2),
+            *halvings,
+            torch.nn.Flatten(),
+            torch.nn.Linear(512, 256),
+            # Without it all pictures are one in the latents at first, and stay so.
+            torch.nn.BatchNorm1d(256),
+            torch.nn.SiLU(),
+            torch.nn.Linear(256, SIZE),
+        )
+
+    def forward(self, pictures, **_):
+        return SimpleNamespace(last_hidden_state=super().forward(pictures / 255 - 0.5)[:, None])
+
+
+def made(encoder):
+    """Return a LeWM of stable-worldmodel's own classes around an encoder's, with random weights."""
     predictor = Predictor(
         num_frames=1, depth=1, heads=4, dim_head=16, mlp_dim=128, input_dim=SIZE, hidden_dim=64
     )
-    places = Places(2, 128, SIZE, norm_fn=None)
-    model = LeWM(places, predictor, Embedder(input_dim=2, emb_dim=SIZE))
-    regularizer = SIGReg(num_proj=64)
+    return LeWM(encoder(), predictor, Embedder(input_dim=2, emb_dim=SIZE))
+
+
+def trained(encoder, frames, actions, *, steps, rate=3e-3, weight=0.01, report=None):
+    """Return a LeWM after so many steps of its two losses, of the next latents and SIGReg.
+
+    ``frames`` [N, T, ...] are what was seen along N episodes, ``actions`` [N, T - 1, 2] what was
+    done between them; ``report`` is called after each step with the model, the step and the loss.
+    """
+    torch.manual_seed(0)
+    model = made(encoder).to(frames.device)
+    regularizer = SIGReg(num_proj=64).to(frames.device)
     optimizer = torch.optim.AdamW(model.parameters())
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
-    frames, actions = windows(data)
-    for _ in range(steps):
-        rows = torch.randint(len(frames), (128,))
-        read = model.encode({"pixels": frames[rows], "action": actions[rows]})
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
+    begins = frames.shape[1] - WINDOW
+    along = torch.arange(WINDOW + 1, device=frames.device)
+    for step in range(steps):
+        drawn = torch.randint(len(frames) * begins, (128, 1)).to(frames.device)
+        rows, at = drawn // begins, drawn % begins + along
+        read = model.encode({"pixels": frames[rows, at], "action": actions[rows, at[:, :-1]]})
         latents, error = read["emb"][:, :1], 0.0
-        for at in range(WINDOW):
-            latents = model.predict(latents, read["act_emb"][:, at : at + 1])
-            error += (latents[:, 0] - read["emb"][:, at + 1]).square().mean() / WINDOW
+        for ahead in range(WINDOW):
+            latents = model.predict(latents, read["act_emb"][:, ahead : ahead + 1])
+            error += (latents[:, 0] - read["emb"][:, ahead + 1]).square().mean() / WINDOW
+        loss = error + weight * regularizer(read["emb"].transpose(0, 1))
         optimizer.zero_grad()
-        (error + 0.01 * regularizer(read["emb"].transpose(0, 1))).backward()
+        loss.backward()
         optimizer.step()
         schedule.step()
+        if report is not None:
+            report(model, step + 1, loss)
     return model.eval()
 
 
@@ -53,6 +94,16 @@ def windows(data):
         for array in (data.observations, data.next_observations, data.actions)
     )
     return torch.cat([before, after[:, -1:]], dim=1), actions
+
+
+def of_pictures(model):
+    """Return a model that is given pictures, the last of which is the goal, and its own cost."""
+
+    def info(pictures):  # [B, F, H, W, C] in 8 bits
+        frames = pictures.permute(0, 1, 4, 2, 3)
+        return {"pixels": frames[:, :-1], "goal": frames[:, -1:]}
+
+    return StableWorldModel(model, action_size=2, info=info)
 
 
 def seen(observations):

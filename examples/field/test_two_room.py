@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("stable_worldmodel")
 pytest.importorskip("torch")
 
-from lewm import by_its_own_cost, by_places, trained
+from lewm import Places, by_its_own_cost, by_places, trained, windows
 from stable_solver import StableCEM
 
 from pytest_cpg.tasks.gymnasium import gym_task
@@ -35,7 +35,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def lewm(data):
-    return trained(data, steps=1_500)
+    return trained(Places, *windows(data), steps=1_500)
 
 
 @pytest.mark.cpg(**GATE)
@@ -46,7 +46,7 @@ def test_a_lewm_whose_predictions_are_read_as_places(benchmark_runner, lewm, dat
 @pytest.mark.xfail(strict=True, reason="a LeWM of twenty steps of training")
 @pytest.mark.cpg(**GATE)
 def test_an_undertrained_lewm_is_caught(benchmark_runner, data):
-    benchmark_runner.compare(learned=by_places(trained(data, steps=20), data))
+    benchmark_runner.compare(learned=by_places(trained(Places, *windows(data), steps=20), data))
 
 
 @pytest.mark.xfail(reason="the distance of latents leads to the wall, and not to the door")

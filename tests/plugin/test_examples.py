@@ -79,10 +79,20 @@ def test_a_lewm_is_gated_with_its_own_solver_in_its_own_rooms(example, monkeypat
     example("field", "test_two_room.py", *only, apart=True).assert_outcomes(passed=1)
 
 
+@needs_torch
+def test_a_lewm_sees_pictures_of_goals(example, monkeypatch):
+    if not find_spec("stable_worldmodel"):
+        pytest.skip("needs stable-worldmodel")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    # It draws by numpy and torch: no OpenGL.
+    result = example("field", "test_two_room_pictures.py", "-p", "cpu_torchvision", apart=True)
+    result.assert_outcomes(passed=1, xfailed=1)
+
+
 def test_gates_on_environments_are_skipped_without_their_packages(example, monkeypatch):
     for package in ("ogbench", "stable_worldmodel"):
         monkeypatch.setitem(sys.modules, package, None)
-    example("field").assert_outcomes(skipped=2)
+    example("field").assert_outcomes(skipped=3)
 
 
 @needs_torch
