@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from learned import coded_network, published_rows
+from learned import shaken_transitions
 
 import pytest_cpg
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.stats import agresti_caffo_interval
 from pytest_cpg.tasks import TASKS
+from pytest_cpg.world_models import train_mlp
 
 STATE, FREQUENCY, EPISODES = 5, 12.0, 10
 CELLS = [
@@ -65,8 +65,8 @@ def measure():
     for kind, width in CELLS:
         task = Cluttered(TASKS["cartpole-swingup"](), kind, width)
         for seed in range(3):
-            data = published_rows(task, count=8_000, seed=seed)
-            model, _ = coded_network(data, task, seed=seed)
+            data = shaken_transitions(task, count=8_000, seed=seed)
+            model = train_mlp(data, seed=seed, variant="plain")
             found = pytest_cpg.evaluate(
                 task,
                 model,
@@ -78,9 +78,9 @@ def measure():
                 cache=None,
                 progress=False,
             )
-            *asked, reached = published_rows(task, count=200, seed=1_000 + seed)
-            inputs = (torch.tensor(part, dtype=torch.float32) for part in asked)
-            squared = (model(*inputs).numpy() - reached) ** 2
+            other = shaken_transitions(task, count=200, seed=1_000 + seed)
+            predicted = np.asarray(model(other.observations, other.actions))
+            squared = (predicted - other.next_observations) ** 2
             rows.append(
                 {
                     "kind": kind,
