@@ -79,7 +79,7 @@ class Cause(StrEnum):
         "TOO LITTLE DATA",
         "single steps are off by {one_step} of what a step changes where plans lead, and by "
         "{trained} on the training data beside them, {times} times less: it was learned by heart.",
-        "Collect more data, first where plans lead. Longer training fits the "
+        "Collect more data, and not only where plans lead. Longer training fits the "
         "same data more closely, and nothing else.",
         ("one step", "trained"),
         "open loop",
