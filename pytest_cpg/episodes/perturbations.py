@@ -7,13 +7,11 @@ arms alike, and no model is told of them. Several are joined by commas: ``"kick-
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -26,7 +24,6 @@ from pytest_cpg.contracts import (
     IntArray,
     Task,
 )
-from pytest_cpg.contracts.lookup import nearest
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.streams import Stream
 from pytest_cpg.contracts.task import ChangeablePhysics, MeasuredColumns
@@ -348,105 +345,12 @@ def parts_of(perturbation: Perturbation | None) -> tuple[Perturbation, ...]:
     return () if perturbation is None else (perturbation,)
 
 
-PerturbationFactory: TypeAlias = Callable[..., Perturbation]
-
-PERTURBATIONS: Mapping[str, PerturbationFactory] = {
-    "drop-next": DropActions,
-    "skip-next": SkipActions,
-    "delay": DelayActions,
-    "action-noise": ActionNoise,
-    "observation-noise": ObservationNoise,
-    "kick": Kick,
-    "mass": lambda factor: Physics(mass=factor),
-    "friction": lambda factor: Physics(friction=factor),
-    "gravity": lambda factor: Physics(gravity=factor),
-}
-"""What makes each, given the number behind its name, and by name those behind words."""
-
 _MOMENTS = ("at", "every", "probability")
 _SCALES = ("mass", "friction", "gravity")
 # Longer than any episode; what is delayed waits in memory.
 _MOST_STEPS, _MOST_DELAY = 1_000_000, 10_000
 # What has no time of its own comes within this share of the budget.
 _EARLY = 10
-_EXAMPLES = (
-    "drop-next-5",
-    "drop-next-5-at-20",
-    "drop-next-5-every-40",
-    "delay-2",
-    "action-noise-0.1",
-    "observation-noise-0.05",
-    "mass-1.2",
-    "friction-0.5",
-    "gravity-0.9",
-    "kick-0.1",
-    "skip-next-5",
-)
-_WRITE = f"Write one such as {', '.join(map(repr, _EXAMPLES))}."
-_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-_BEHIND = re.compile(rf"(?:-({_NUMBER}))?((?:-[a-z]+-{_NUMBER})*)")
-_WORDS = re.compile(rf"-([a-z]+)-({_NUMBER})")
-
-
-def parse_perturbation(
-    value: Any, known: Mapping[str, PerturbationFactory] = PERTURBATIONS
-) -> Perturbation | None:
-    """Return the perturbation of a name, or the perturbation itself; None for ``"none"``.
-
-    Raises ValueError, naming the value and what to type instead.
-
-    >>> parse_perturbation("drop-next-5-at-20").count
-    5
-    >>> parse_perturbation("mass-1.2,gravity-0.9,delay-2").name
-    'mass-1.2,gravity-0.9,delay-2'
-    """
-    if value is None or value == "none":
-        return None
-    if not isinstance(value, str):
-        return _checked(value)
-    parts = [_made(part, known) for part in value.split(",")]
-    physics = [part for part in parts if isinstance(part, Physics)]
-    scales: dict[str, float] = {}
-    for part in physics:
-        if scales.keys() & part.scales.keys():
-            raise ValueError(f"{value!r}: mass, friction and gravity may be changed once each")
-        scales |= part.scales
-    if physics:
-        parts = [Physics(**scales), *(part for part in parts if not isinstance(part, Physics))]
-    return parts[0] if len(parts) == 1 else Several(tuple(parts))
-
-
-def _made(text: str, known: Mapping[str, PerturbationFactory]) -> Perturbation:
-    """Return the perturbation that a part of a name stands for."""
-    # A name of a user's may begin as another does, and end as a number does.
-    behind = ((name, _BEHIND.fullmatch(text.removeprefix(name))) for name in known)
-    meant = [(name, match) for name, match in behind if match and text.startswith(name)]
-    name, match = max(meant, key=lambda one: len(one[0]), default=("", None))
-    numbers = [_figure(match[1])] if match and match[1] else []
-    moments = {word: _figure(when) for word, when in _WORDS.findall(match[2] if match else "")}
-    try:
-        inspect.signature(known[name]).bind(*numbers, **moments)
-    except (KeyError, TypeError):
-        others = [name for name in known if name not in PERTURBATIONS]
-        close = nearest(re.split(rf"-{_NUMBER}", text)[0], others) or nearest(text, _EXAMPLES)
-        fix = f"Did you mean {close!r}?" if close else _WRITE
-        raise ValueError(f"no perturbation is named {text!r}. {fix}") from None
-    return _checked(known[name](*numbers, **moments))
-
-
-def _checked(value: Any) -> Perturbation:
-    has_effect = any(callable(getattr(value, effect, None)) for effect in EFFECTS)
-    if isinstance(value, type) or not (has_effect or isinstance(value, Several)):
-        raise ValueError(f"need a perturbation or its name, got {value!r}. {_WRITE}")
-    if not isinstance(getattr(value, "name", None), str):
-        raise ValueError(f"the perturbation {value!r:.60} has no name. Give it one: a text")
-    perturbation: Perturbation = value
-    return perturbation
-
-
-def _figure(text: str) -> Any:
-    """Return a number: a whole one where it is written so."""
-    return int(text) if text.isdecimal() else float(text)
 
 
 def _short(value: float) -> str:

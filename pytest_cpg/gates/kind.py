@@ -20,7 +20,7 @@ from pytest_cpg.gates.card import Card, Ruling, Severity
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, Task, TaskFactory, WorldModelFactory
     from pytest_cpg.episodes.arms import Execution
-    from pytest_cpg.episodes.perturbations import PerturbationFactory
+    from pytest_cpg.episodes.perturbation_names import PerturbationFactory
     from pytest_cpg.episodes.stage import Stage
     from pytest_cpg.world_models.checkpoints.readers import CheckpointReader
 

@@ -9,7 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_cpg.contracts import PlannerFactory, TaskFactory, WorldModelFactory
-    from pytest_cpg.episodes.perturbations import PerturbationFactory
+    from pytest_cpg.episodes.perturbation_names import PerturbationFactory
     from pytest_cpg.gates.kind import GateKind
     from pytest_cpg.world_models import CheckpointReader
 

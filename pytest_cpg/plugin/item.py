@@ -206,7 +206,7 @@ def _named(item: pytest.Item, name: str) -> str:
 
 
 def _components(node: pytest.Item) -> Components:
-    from pytest_cpg.episodes.perturbations import PERTURBATIONS
+    from pytest_cpg.episodes.perturbation_names import PERTURBATIONS
     from pytest_cpg.gates.kind import Components
     from pytest_cpg.planners import PLANNERS
     from pytest_cpg.tasks import TASKS

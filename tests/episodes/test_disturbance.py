@@ -7,7 +7,8 @@ from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.episodes.disturbance import Disturbance
-from pytest_cpg.episodes.perturbations import Physics, parse_perturbation
+from pytest_cpg.episodes.perturbation_names import parse_perturbation
+from pytest_cpg.episodes.perturbations import Physics
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 from pytest_cpg.tasks.grids import maze, two_room
 from pytest_cpg.world_models import OracleDynamics, bind

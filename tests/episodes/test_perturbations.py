@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_cpg.episodes.perturbation_names import parse_perturbation
 from pytest_cpg.episodes.perturbations import (
     ActionNoise,
     DelayActions,
     DropActions,
     ObservationNoise,
     Physics,
-    parse_perturbation,
 )
 
 POSITIVE = st.floats(1e-6, 1e6)

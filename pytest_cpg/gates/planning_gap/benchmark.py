@@ -21,12 +21,12 @@ from pytest_cpg.episodes import probe
 from pytest_cpg.episodes.arm import Arm, Metric
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, replaced
-from pytest_cpg.episodes.perturbations import (
+from pytest_cpg.episodes.perturbation_names import (
     PERTURBATIONS,
-    Perturbation,
     PerturbationFactory,
     parse_perturbation,
 )
+from pytest_cpg.episodes.perturbations import Perturbation
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.choices import as_trained
 from pytest_cpg.gates.kind import Measuring, Run

@@ -12,7 +12,7 @@ from typing import Any
 from pytest_cpg.contracts import Task
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.design import Design
-from pytest_cpg.episodes.perturbations import (
+from pytest_cpg.episodes.perturbation_names import (
     PERTURBATIONS,
     PerturbationFactory,
     parse_perturbation,

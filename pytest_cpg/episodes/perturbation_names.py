@@ -1,0 +1,116 @@
+"""Perturbations by name, as a marker takes them: what makes each, and what to write instead."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from pytest_cpg.contracts.lookup import nearest
+from pytest_cpg.episodes.perturbations import (
+    EFFECTS,
+    ActionNoise,
+    DelayActions,
+    DropActions,
+    Kick,
+    ObservationNoise,
+    Perturbation,
+    Physics,
+    Several,
+    SkipActions,
+)
+
+PerturbationFactory: TypeAlias = Callable[..., Perturbation]
+
+PERTURBATIONS: Mapping[str, PerturbationFactory] = {
+    "drop-next": DropActions,
+    "skip-next": SkipActions,
+    "delay": DelayActions,
+    "action-noise": ActionNoise,
+    "observation-noise": ObservationNoise,
+    "kick": Kick,
+    "mass": lambda factor: Physics(mass=factor),
+    "friction": lambda factor: Physics(friction=factor),
+    "gravity": lambda factor: Physics(gravity=factor),
+}
+"""What makes each, given the number behind its name, and by name those behind words."""
+
+_EXAMPLES = (
+    "drop-next-5",
+    "drop-next-5-at-20",
+    "drop-next-5-every-40",
+    "delay-2",
+    "action-noise-0.1",
+    "observation-noise-0.05",
+    "mass-1.2",
+    "friction-0.5",
+    "gravity-0.9",
+    "kick-0.1",
+    "skip-next-5",
+)
+_WRITE = f"Write one such as {', '.join(map(repr, _EXAMPLES))}."
+_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_BEHIND = re.compile(rf"(?:-({_NUMBER}))?((?:-[a-z]+-{_NUMBER})*)")
+_WORDS = re.compile(rf"-([a-z]+)-({_NUMBER})")
+
+
+def parse_perturbation(
+    value: Any, known: Mapping[str, PerturbationFactory] = PERTURBATIONS
+) -> Perturbation | None:
+    """Return the perturbation of a name, or the perturbation itself; None for ``"none"``.
+
+    Raises ValueError, naming the value and what to type instead.
+
+    >>> parse_perturbation("drop-next-5-at-20").count
+    5
+    >>> parse_perturbation("mass-1.2,gravity-0.9,delay-2").name
+    'mass-1.2,gravity-0.9,delay-2'
+    """
+    if value is None or value == "none":
+        return None
+    if not isinstance(value, str):
+        return _checked(value)
+    parts = [_made(part, known) for part in value.split(",")]
+    physics = [part for part in parts if isinstance(part, Physics)]
+    scales: dict[str, float] = {}
+    for part in physics:
+        if scales.keys() & part.scales.keys():
+            raise ValueError(f"{value!r}: mass, friction and gravity may be changed once each")
+        scales |= part.scales
+    if physics:
+        parts = [Physics(**scales), *(part for part in parts if not isinstance(part, Physics))]
+    return parts[0] if len(parts) == 1 else Several(tuple(parts))
+
+
+def _made(text: str, known: Mapping[str, PerturbationFactory]) -> Perturbation:
+    """Return the perturbation that a part of a name stands for."""
+    # A name of a user's may begin as another does, and end as a number does.
+    behind = ((name, _BEHIND.fullmatch(text.removeprefix(name))) for name in known)
+    meant = [(name, match) for name, match in behind if match and text.startswith(name)]
+    name, match = max(meant, key=lambda one: len(one[0]), default=("", None))
+    numbers = [_figure(match[1])] if match and match[1] else []
+    moments = {word: _figure(when) for word, when in _WORDS.findall(match[2] if match else "")}
+    try:
+        inspect.signature(known[name]).bind(*numbers, **moments)
+    except (KeyError, TypeError):
+        others = [name for name in known if name not in PERTURBATIONS]
+        close = nearest(re.split(rf"-{_NUMBER}", text)[0], others) or nearest(text, _EXAMPLES)
+        fix = f"Did you mean {close!r}?" if close else _WRITE
+        raise ValueError(f"no perturbation is named {text!r}. {fix}") from None
+    return _checked(known[name](*numbers, **moments))
+
+
+def _checked(value: Any) -> Perturbation:
+    has_effect = any(callable(getattr(value, effect, None)) for effect in EFFECTS)
+    if isinstance(value, type) or not (has_effect or isinstance(value, Several)):
+        raise ValueError(f"need a perturbation or its name, got {value!r}. {_WRITE}")
+    if not isinstance(getattr(value, "name", None), str):
+        raise ValueError(f"the perturbation {value!r:.60} has no name. Give it one: a text")
+    perturbation: Perturbation = value
+    return perturbation
+
+
+def _figure(text: str) -> Any:
+    """Return a number: a whole one where it is written so."""
+    return int(text) if text.isdecimal() else float(text)
