@@ -12,9 +12,11 @@ from pytest_cpg.planners import RandomShooting
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.tasks.grids import GridTask
 from pytest_cpg.tasks.pixel_task import seen_as_pixels
+from pytest_cpg.world_models import Transitions
 
 pytest.importorskip("PIL")
 SIZE = 96
+OF_STEPS = ("observations", "actions", "next_observations")
 AGENT = np.array([214, 106, 48])
 
 
@@ -64,7 +66,7 @@ class Misled(Seeing):
         return -self.inner.score(latents)
 
 
-def diagnosed(model, stack=1):
+def diagnosed(model, stack=1, training_data=None):
     task = seen_as_pixels("maze", size=SIZE, stack=stack)
     gate = pytest_cpg.evaluate(
         task,
@@ -75,6 +77,7 @@ def diagnosed(model, stack=1):
         cache=None,
         diagnose="always",
         max_verdict="BAD",
+        training_data=training_data,
     )
     # One real step in twenty, and a gate of few steps has as many of them asked about.
     assert task.frames_drawn <= 1.05 * gate.learned.steps.sum() + 16 * (12 + stack)
@@ -101,6 +104,43 @@ def test_what_a_model_does_not_do_is_named(model, cause, said):
     assert said in found.summary.replace("The encoder tells", "the encoder tells")
     assert found.recommendation
     assert found.misreading is None
+
+
+def seen_at(task, cells):
+    """Return what the maze looks like from some of its cells, many times over."""
+    free = task.inner.reset(np.arange(400))
+    chosen = free[cells(free[:, 0])]
+    return task.pictures(np.resize(chosen, (120, chosen.shape[1])))
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_outside"), [(lambda x: x < 3, True), (lambda x: x < 99, False)]
+)
+def test_frames_of_training_say_whether_what_was_seen_is_like_them(tmp_path, cells, is_outside):
+    task = seen_as_pixels("maze", size=SIZE, stack=1)
+    frames = seen_at(task, cells)
+    np.save(tmp_path / "frames.npy", frames)
+    for given in (frames, frames[:, 0], tmp_path / "frames.npy"):
+        found = diagnosed(Still, training_data=given).diagnosis
+        assert found.cause == "DOES NOT PREDICT"
+        (measure,) = (row for row in found.measures if row.name == "frames")
+        assert (measure.low > 0.5) == is_outside, measure
+        assert ("train on frames from there first" in found.recommendation) == is_outside
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (np.zeros((99, 4)), "training_data has float64 of shape (99, 4): return frames [T, 1, 96"),
+        (np.zeros((9, SIZE, SIZE, 3), np.uint8), "has 9 frames, and 50 are needed"),
+        ("absent.npy", "cannot be read: "),
+        (Transitions(**dict.fromkeys(OF_STEPS, np.zeros((9, 2)))), "training_data has no frames"),
+    ],
+)
+def test_what_is_no_frames_of_training_is_told(given, said):
+    found = diagnosed(Still, training_data=given).diagnosis
+    assert found.cause == "DOES NOT PREDICT"
+    assert said in found.measures[-1].text
 
 
 class Dark(GridTask):

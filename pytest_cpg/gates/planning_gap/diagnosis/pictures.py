@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pytest_cpg.contracts import CpgError, FloatArray, IncompleteError, IntArray, Task
 from pytest_cpg.contracts.parts import has
@@ -24,6 +24,7 @@ from pytest_cpg.episodes.probe import bound_to_starts
 from pytest_cpg.gates.planning_gap.cause import Cause, Diagnosis, Measure, Misreading
 from pytest_cpg.gates.planning_gap.diagnosis import losses
 from pytest_cpg.gates.planning_gap.diagnosis.conventions import PictureReading, picture_readings
+from pytest_cpg.gates.planning_gap.diagnosis.frames import OtherPictures, share_outside
 from pytest_cpg.gates.planning_gap.result import GateResult
 from pytest_cpg.planners.search import objective_of, rate
 from pytest_cpg.stats import Interval
@@ -40,24 +41,10 @@ _PLACES, _PLANS = 3, 24
 _MOST_UNSEEN, _MOST_OFF = 0.5, 0.7
 # Kendall's tau by which another reading has to rank plans better, and that it has to reach.
 _BETTER, _LEAST = 0.2, 0.3
+# Share of what was seen that may be farther from frames of training than 99 % of these are.
+_MOST_OUTSIDE = 0.5
 # Of a probe: penalties that are tried, in units of a latent's variance.
 _PENALTIES = 10.0 ** np.arange(-3, 4)
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadOtherwise:
-    """A task whose pictures are read in another way."""
-
-    task: Any
-    reading: PictureReading
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.task, name)
-
-    def pictures(self, states: FloatArray) -> npt.NDArray[Any]:
-        return self.reading.read(self.task.pictures(states))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,8 +68,13 @@ class _RandomPlans:
     true: FloatArray
 
 
-def diagnosed(design: Design, learned: Any, starts: Starts, result: GateResult) -> Diagnosis:
-    """Return why a model that sees pictures has its gap; see the top of this module."""
+def diagnosed(
+    design: Design, learned: Any, starts: Starts, result: GateResult, *, training_data: Any = None
+) -> Diagnosis:
+    """Return why a model that sees pictures has its gap; see the top of this module.
+
+    ``training_data`` are as of `share_outside`.
+    """
     with inference(learned):
         model = bound_to_starts(learned, design, starts)
         if model.planner is not None:
@@ -101,6 +93,12 @@ def diagnosed(design: Design, learned: Any, starts: Starts, result: GateResult) 
                 is_blank=_is_blank(design.task, walks),
                 is_probed=True,
             )
+            if training_data is not None:
+                share = share_outside(design, learned, starts, latents, training_data)
+                if isinstance(share, str):
+                    measures = replace(measures, unread=share)
+                else:
+                    measures = replace(measures, outside=losses.over_episodes(share))
         misreading = None
         if measures.ranking is None or measures.ranking.low < _LEAST:
             misreading = _misreading(design, learned, starts, walks, plans, ranks)
@@ -125,6 +123,10 @@ class _Measures:
     is_blank: bool = False
     #: Whether latents are anything that a probe could read from.
     is_probed: bool = False
+    #: Share of what it saw that is farther from the frames of its training than they are from each
+    #: other; and why that is not known, where frames were given.
+    outside: Interval | None = None
+    unread: str = ""
 
     @property
     def table(self) -> Iterator[Measure]:
@@ -136,6 +138,9 @@ class _Measures:
         yield Measure.of("ranking", self.ranking, "Kendall tau of random plans")
         yield Measure.of("unseen", self.unseen, of_probe)
         yield Measure.of("imagined", self.off, of_steps)
+        if self.outside is not None or self.unread:
+            of_frames = f"of what it saw lies outside its training; bad above {_MOST_OUTSIDE:g}"
+            yield Measure.of("frames", self.outside, self.unread or of_frames)
 
 
 def _in_words(measures: _Measures) -> Diagnosis:
@@ -173,10 +178,16 @@ def _in_words(measures: _Measures) -> Diagnosis:
             summary="No single cause is shown to explain the gap.",
             recommendation="",
         )
+    outside, beside = measures.outside, ""
+    if outside is not None and outside.low > _MOST_OUTSIDE:
+        beside = (
+            f" {100 * outside.estimate:.0f} % of what it saw in these episodes is unlike its "
+            f"training: train on frames from there first."
+        )
     return Diagnosis(
         cause=cause,
         summary=_sentence(cause.meaning.format(**words)),
-        recommendation=cause.advice,
+        recommendation=cause.advice + beside,
     )
 
 
@@ -356,8 +367,13 @@ def _misreading(
 ) -> Misreading | None:
     """Return the reading of pictures with which a model ranks plans much better, if one does."""
     better_read: list[tuple[float, PictureReading]] = []
-    for reading in picture_readings(design.task.picture_shape[0]):  # type: ignore[attr-defined]  # it sees
-        other: Any = _ReadOtherwise(design.task, reading)
+    task: Any = design.task
+
+    def read(reading: PictureReading, states: FloatArray) -> Any:
+        return reading.read(task.pictures(states))
+
+    for reading in picture_readings(task.picture_shape[0]):
+        other: Any = OtherPictures(task, partial(read, reading))
         rated = _rated_otherwise(replace(design, task=other), learned, starts, walks, plans)
         again = np.full(ranks.shape, np.nan) if rated is None else _ranks(rated, plans)
         better = losses.over_episodes(again - ranks)

@@ -70,7 +70,9 @@ def diagnose(
         headroom = evidence = misreading = None
         if has(design.task, SlowPictures) and result.verdict == Verdict.MODEL_BOTTLENECK:
             tell("diagnosis", Stage(0, 1, "decisions"))
-            seen = pictures.diagnosed(design, learned, starts_of(design), result)
+            seen = pictures.diagnosed(
+                design, learned, starts_of(design), result, training_data=training_data
+            )
             return replace(seen, seconds=time.perf_counter() - begun)
         if result.verdict != Verdict.MODEL_BOTTLENECK:
             headroom = _headroom(design, oracle, result, tell)
