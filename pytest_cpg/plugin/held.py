@@ -23,6 +23,7 @@ from pytest_cpg.plugin.item_report import properties
 from pytest_cpg.plugin.marker import Gate
 from pytest_cpg.render.section import section
 from pytest_cpg.render.words import crash_line
+from pytest_cpg.report.baseline import Baseline, missing
 from pytest_cpg.report.ledger import Judgement, Ledger, dump
 from pytest_cpg.report.session import Session
 
@@ -90,10 +91,11 @@ class Held(NamedTuple):
         reports = tuple(read(data=data) for data in values["reports"])
         return cls(gate, decode(kind.result, values["result"]), reports)
 
-    def completed(self, ledger: Ledger, *, is_cut: bool) -> Any:
+    def completed(self, ledger: Ledger, *, is_cut: bool, accepted: Baseline | None) -> Any:
         """Return the kind's result, of all gates of the session that it is about.
 
-        ``is_cut`` says that files were not even collected, as what is in them passed before.
+        ``is_cut`` says that files were not even collected, as what is in them passed before. Of
+        ``accepted`` results, gates that were not collected count as left out.
         """
         kind: Any = self.gate.kind
         session = Session.of(ledger)
@@ -104,6 +106,9 @@ class Held(NamedTuple):
             for gate, marker in ledger.markers.items()
             if marker == kind.judges and gate not in judged
         }
+        for gate in missing(accepted, ledger.markers) if accepted else ():
+            if accepted and accepted.gates[gate].kind == kind.judges:
+                unjudged[gate] = "not collected"
         unjudged |= dict.fromkeys(ledger.skipped, "skipped as a whole")
         unjudged |= {"what passed before": "left out by --lf"} if is_cut else {}
         return ask(kind, "completed", self.opened, [row.compared for row in about], unjudged)

@@ -191,13 +191,17 @@ class GateSession:
 
     def _complete(self, name: str, text: str, node: Any) -> None:
         """Judge a gate by what the others found, and give out the reports that its test held."""
-        config = self._config
+        config, scope = self._config, self._scope
         held = Held.read(name, text, config, config.stash[KINDS].table)
         first, *rest = held.reports
         try:
+            # Of the whole project, what is gone is told beside the baseline.
+            is_partial = scope.asked is not None or scope.ignores
+            accepted = self._baseline.accepted if is_partial else None
+            result = held.completed(self.ledger, is_cut=scope.leaves_passed_out, accepted=accepted)
             judgement = judged(
                 held.gate,
-                held.completed(self.ledger, is_cut=self._scope.leaves_passed_out),
+                result,
                 name=name,
                 # By itself it has nothing to judge: all are run again.
                 nodeid="",
@@ -206,8 +210,8 @@ class GateSession:
                 config=config,
             )
         except (CpgError, pytest.fail.Exception) as error:
-            said = getattr(error, "whole", str(error))
-            failed_with(first, wrapped(said), one_line(said), config)
+            message = getattr(error, "whole", str(error))
+            failed_with(first, wrapped(message), one_line(message), config)
         else:
             put_judgement(first, judgement, config)
         for report in (first, *rest):

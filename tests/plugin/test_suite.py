@@ -1,6 +1,7 @@
 """A suite: what all cpg gates of a session lose in the mean, judged once they have reported."""
 
 import json
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -143,6 +144,22 @@ def test_a_session_of_what_failed_before_judges_no_suite(suite):
     assert "what passed before (left out by --lf)" in flat(result)
 
 
+def test_a_run_of_one_file_leaves_out_no_accepted_gate(suite):
+    pytester = suite(model="return conftest.right")
+    more = "import pytest\n\n@pytest.mark.cpg(task='track', model='right')\ndef test_more(cpg): ..."
+    pytester.write("test_more.py", more)
+    assert pytester.runpytest("test_tasks.py").ret == 0
+    assert pytester.runpytest("--cpg-update-baseline").ret == 0
+    for left_out in (["test_tasks.py"], ["--ignore=test_more.py"]):
+        result = pytester.runpytest(*left_out)
+        assert result.ret == 1
+        assert "1 of 3 gates of the suite cannot be counted" in flat(result)
+        assert "test_more (not collected)" in flat(result)
+    named = suite("max_gap=0.1, gates=['near', 'far']", "return conftest.right")
+    assert named.runpytest("test_tasks.py").ret == 0
+    assert pytester.runpytest(".").ret == 0
+
+
 def test_random_actions_must_not_pass_a_suite(suite):
     result = suite("max_gap=0.99", "return conftest.right").runpytest()
     assert result.ret == 1
@@ -153,8 +170,9 @@ def test_a_suite_may_name_its_gates(suite):
     assert suite("max_gap=0.1, gates=['near']").runpytest("-k", "suite or near").ret == 0
     result = suite("max_gap=0.1, gates=['nera']").runpytest()
     assert "no cpg gate is called 'nera'. Did you mean 'near'?" in flat(result)
-    result = suite("max_gap=0.1, gates=[3]").runpytest()
-    assert "need ids of gates" in flat(result)
+    for wrong in ("[3]", "[]", "''"):
+        result = suite(f"max_gap=0.1, gates={wrong}").runpytest()
+        assert "need ids of gates" in flat(result)
 
 
 def test_gates_that_share_their_starts_are_one_task(suite):
@@ -171,6 +189,21 @@ def test_gates_that_share_their_starts_are_one_task(suite):
         for result in (once, thrice)
     ]
     assert ends[0] == ends[1]
+
+
+def test_tasks_of_one_body_are_one_task(suite):
+    """As `reacher-easy` and `dmc:reacher-hard`, which begin alike with one seed."""
+
+    def width():
+        lines = pytester.runpytest("-k", "suite or near or far").outlines
+        row = next(line for line in lines if " test_suite " in line)
+        low, high = map(float, re.search(r"\[(\S+), (\S+)\]", row).groups())
+        return high - low
+
+    pytester = suite("max_gap=0.2")
+    apart = width()
+    pytester.change("test_tasks.py", '"far"\n', '"track-far"\n')
+    assert width() > 1.2 * apart
 
 
 def test_what_has_no_meaning_for_a_suite_is_refused(suite):
