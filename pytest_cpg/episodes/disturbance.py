@@ -34,24 +34,31 @@ class Disturbance:
         self._perturbation, self._task = perturbation, task
         self._episodes, self._seed = episodes, seed
         self._world, self._parts = task, parts_of(perturbation)
-        for part in self._having("world"):
+        for _, part in self._having("world"):
             self._world = part.world(self._world)
+            if not callable(getattr(self._world, "step", None)):
+                raise ComponentError(
+                    f"perturbation {part.name!r}: world() returned {self._world!r:.80}; return a "
+                    f"task, as task.with_physics(mass=1.2) does."
+                )
         self._memories: list[dict[str, Any]] = [{} for _ in self._parts]
         self._perturbed = np.zeros(len(episodes), dtype=bool)
         # At which step each was last asked whether actions are skipped: there no time passes.
         self._asked = np.full(len(episodes), -1)
 
-    def _having(self, effect: str) -> list[Any]:
-        return [part for part in self._parts if callable(getattr(part, effect, None))]
+    def _having(self, effect: str) -> list[tuple[int, Any]]:
+        """Return what has this effect, each with its number: an object may stand there twice."""
+        parts = enumerate(self._parts)
+        return [(number, part) for number, part in parts if callable(getattr(part, effect, None))]
 
     def _applied(
         self, effect: str, values: FloatArray, rows: IntArray, steps: IntArray
     ) -> FloatArray:
         """Return values [B, ...] after all that has this effect; raise ComponentError for none."""
-        for part in self._having(effect):
+        for number, part in self._having(effect):
+            moment = self._moment(number, rows, steps)
             # Of what is changed in place, nobody would see that it took effect.
-            given, moment = values.copy(), self._moment(part, rows, steps)
-            changed = np.asarray(getattr(part, effect)(given, moment))
+            changed = np.asarray(getattr(part, effect)(values.copy(), moment))
             # A simulator that has diverged by itself is named as such.
             is_whole = (
                 changed.shape == values.shape
@@ -68,8 +75,7 @@ class Disturbance:
     def _are_actions(self, actions: FloatArray) -> bool:
         return bool(self._task.actions.contains(actions).all())
 
-    def _moment(self, part: Perturbation, rows: IntArray, steps: IntArray) -> Moment:
-        number = next(number for number, other in enumerate(self._parts) if other is part)
+    def _moment(self, number: int, rows: IntArray, steps: IntArray) -> Moment:
         return Moment(
             task=self._task,
             seed=self._seed,
@@ -120,8 +126,8 @@ class Disturbance:
         if not skipping:
             return lost
         is_new = self._asked[rows] != steps
-        for part in skipping:
-            skipped = np.asarray(part.skip(self._moment(part, rows, steps)))
+        for number, part in skipping:
+            skipped = np.asarray(part.skip(self._moment(number, rows, steps)))
             if skipped.shape != lost.shape or skipped.dtype.kind not in "iu" or (skipped < 0).any():
                 raise ComponentError(
                     f"perturbation {part.name!r}: skip() returned {skipped!r:.80}; return "

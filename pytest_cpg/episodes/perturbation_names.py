@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from pytest_cpg.contracts.lookup import nearest
 from pytest_cpg.episodes.perturbations import (
-    EFFECTS,
     ActionNoise,
     DelayActions,
     DropActions,
@@ -19,6 +18,7 @@ from pytest_cpg.episodes.perturbations import (
     Physics,
     Several,
     SkipActions,
+    check_perturbation,
 )
 
 PerturbationFactory: TypeAlias = Callable[..., Perturbation]
@@ -94,6 +94,11 @@ def _made(text: str, known: Mapping[str, PerturbationFactory]) -> Perturbation:
     try:
         inspect.signature(known[name]).bind(*numbers, **moments)
     except (KeyError, TypeError):
+        if name and not numbers and _needs_number(known[name], moments):
+            usual = next((each for each in _EXAMPLES if each.startswith(f"{name}-")), "-0.5")
+            number = re.findall(_NUMBER, usual)[0]
+            example = f"{name}-{number}{text.removeprefix(name)}"
+            raise ValueError(f"perturbation {text!r} needs a number: write {example!r}") from None
         others = [name for name in known if name not in PERTURBATIONS]
         close = nearest(re.split(rf"-{_NUMBER}", text)[0], others) or nearest(text, _EXAMPLES)
         fix = f"Did you mean {close!r}?" if close else _WRITE
@@ -101,12 +106,17 @@ def _made(text: str, known: Mapping[str, PerturbationFactory]) -> Perturbation:
     return _checked(known[name](*numbers, **moments))
 
 
+def _needs_number(make: PerturbationFactory, moments: Mapping[str, Any]) -> bool:
+    """Say whether a number is all that a name lacks."""
+    try:
+        inspect.signature(make).bind(0, **moments)
+    except TypeError:
+        return False
+    return True
+
+
 def _checked(value: Any) -> Perturbation:
-    has_effect = any(callable(getattr(value, effect, None)) for effect in EFFECTS)
-    if isinstance(value, type) or not (has_effect or isinstance(value, Several)):
-        raise ValueError(f"need a perturbation or its name, got {value!r}. {_WRITE}")
-    if not isinstance(getattr(value, "name", None), str):
-        raise ValueError(f"the perturbation {value!r:.60} has no name. Give it one: a text")
+    check_perturbation(value, _WRITE)
     perturbation: Perturbation = value
     return perturbation
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, fields
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol
 
@@ -67,7 +68,11 @@ class Moment:
     memory: dict[str, Any] = field(default_factory=dict)
 
     def rng(self, episode: int, step: int = 0) -> np.random.Generator:
-        """Return the random stream of a step of an episode."""
+        """Return the random stream of a step of an episode.
+
+        `normal` draws from it. A table of a whole episode that is used beside it has a stream of
+        its own after the last step: ``rng(episode, moment.task.budget)``.
+        """
         more = (self.part,) if self.part else ()
         return Stream.DISTURBANCE.of(self.seed, episode, step, *more)
 
@@ -82,7 +87,7 @@ class Moment:
         Of these episodes it has the ``rows``, and may be written to.
         """
         if name not in self.memory:
-            self.memory[name] = np.stack([begin(int(one)) for one in self.every_episode])
+            self.memory[name] = np.stack([begin(int(episode)) for episode in self.every_episode])
         return self.memory[name]
 
 
@@ -332,16 +337,37 @@ class Several:
 
     parts: tuple[Perturbation, ...]
 
+    def __post_init__(self) -> None:
+        such = "as in Several((Kick(0.1), DelayActions(2)))"
+        if not isinstance(self.parts, tuple) or not self.parts:
+            raise ValueError(f"need a tuple of perturbations, {such}, got {self.parts!r:.80}")
+        for part in self.parts:
+            if isinstance(part, str):
+                raise ValueError(
+                    f"{part!r} is a name, and Several takes objects, {such}. Names are joined by "
+                    f'commas: perturbation="kick-0.1,delay-2"'
+                )
+            check_perturbation(part, f"Join objects, {such}")
+
     @property
     def name(self) -> str:
         """The name, as a marker takes it."""
         return ",".join(part.name for part in self.parts)
 
 
+def check_perturbation(value: Any, cure: str) -> None:
+    """Raise ValueError, with the cure, for what has no effect, and for what has no name."""
+    has_effect = any(callable(getattr(value, effect, None)) for effect in EFFECTS)
+    if isinstance(value, type) or not (has_effect or isinstance(value, Several)):
+        raise ValueError(f"need a perturbation or its name, got {value!r}. {cure}")
+    if not isinstance(getattr(value, "name", None), str):
+        raise ValueError(f"the perturbation {value!r:.60} has no name. Give it one: a text")
+
+
 def parts_of(perturbation: Perturbation | None) -> tuple[Perturbation, ...]:
     """Return what goes wrong one after the other."""
     if isinstance(perturbation, Several):
-        return perturbation.parts
+        return tuple(chain.from_iterable(map(parts_of, perturbation.parts)))
     return () if perturbation is None else (perturbation,)
 
 

@@ -8,7 +8,7 @@ from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.perturbation_names import parse_perturbation
-from pytest_cpg.episodes.perturbations import Physics
+from pytest_cpg.episodes.perturbations import Kick, Physics, Several
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 from pytest_cpg.tasks.grids import maze, two_room
 from pytest_cpg.world_models import OracleDynamics, bind
@@ -331,7 +331,12 @@ def test_a_kick_moves_the_world_once_and_where_it_is_measured():
 
 
 def test_two_noises_of_one_step_are_not_the_same_noise():
-    both = parse_perturbation("kick-1-every-1,kick-1-every-1")
+    kick = Kick(1, every=1)
+    _check_are_independent(parse_perturbation("kick-1-every-1,kick-1-every-1"))
+    _check_are_independent(Several((kick, kick)))
+
+
+def _check_are_independent(both):
     rows, task = np.arange(400), two_room(budget=9)
     given = (rows, np.zeros((400, 2)), np.tile(task.actions.idle, (400, 1)), np.full(400, 1))
     disturbance = Disturbance(both, task, rows, seed=0)
@@ -381,6 +386,7 @@ def test_what_is_changed_in_place_counts_as_changed():
         ),
         ({"see": lambda states, moment: states * np.nan}, r"see\(\) returned"),
         ({"act": lambda actions, moment: actions + 9}, r"actions of the task"),
+        ({"world": lambda task: None}, r"'wrong': world\(\) returned None; return a task"),
         ({"skip": lambda moment: -1 * moment.rows}, r"(?s)skip\(\) returned .* whole numbers"),
     ],
 )

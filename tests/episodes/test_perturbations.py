@@ -10,8 +10,11 @@ from pytest_cpg.episodes.perturbations import (
     ActionNoise,
     DelayActions,
     DropActions,
+    Kick,
     ObservationNoise,
     Physics,
+    Several,
+    parts_of,
 )
 
 POSITIVE = st.floats(1e-6, 1e6)
@@ -60,7 +63,12 @@ def test_names_are_those_of_the_marker():
     [
         ("drop-nxt-5", "no perturbation is named 'drop-nxt-5'. Did you mean 'drop-next-5'?"),
         ("drop_next_5", "no perturbation is named 'drop_next_5'. Did you mean 'drop-next-5'?"),
-        ("delay", "no perturbation is named 'delay'. Did you mean 'delay-2'?"),
+        ("delay", "perturbation 'delay' needs a number: write 'delay-2'"),
+        (
+            "drop-next-at-3",
+            "perturbation 'drop-next-at-3' needs a number: write 'drop-next-5-at-3'",
+        ),
+        ("kick-after-3", "no perturbation is named 'kick-after-3'. Write one such"),
         ("delay-x", "no perturbation is named 'delay-x'. Did you mean 'delay-2'?"),
         ("mas-1.2", "no perturbation is named 'mas-1.2'. Did you mean 'mass-1.2'?"),
         (
@@ -97,3 +105,29 @@ def test_what_is_no_perturbation_is_told_what_to_type(given_value, message):
 def test_two_moments_of_one_loss_are_refused():
     with pytest.raises(ValueError, match="at= and every= both say when it happens"):
         DropActions(2, at=1, every=2)
+
+
+def test_a_users_perturbation_without_its_number_is_told_what_to_write():
+    with pytest.raises(ValueError, match=r"'gust' needs a number: write 'gust-0\.5'"):
+        parse_perturbation("gust", {"gust": lambda strength, at=10: (strength, at)})
+
+
+def test_several_of_several_are_all_of_them():
+    kick, delay, noise = Kick(0.1), DelayActions(2), ActionNoise(0.1)
+    nested = Several((kick, Several((delay, Several((noise,))))))
+    assert parts_of(nested) == (kick, delay, noise)
+    assert nested.name == "kick-0.1,delay-2,action-noise-0.1"
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((), "need a tuple of perturbations, as in Several((Kick(0.1), DelayActions(2))), got ()"),
+        (Kick(0.1), "need a tuple of perturbations"),
+        (("kick-0.1",), "'kick-0.1' is a name, and Several takes objects, as in Several((Kick"),
+        ((Kick(0.1), 3), "need a perturbation or its name, got 3. Join objects, as in Several(("),
+    ],
+)
+def test_several_of_none_or_of_names_are_refused(parts, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Several(parts)
