@@ -104,7 +104,7 @@ causal: $(INSTALLED) ## Train models of causal worlds, and write their tables (4
 causal-smoke: $(INSTALLED) ## Train one of them for a minute, and run its gates
 	cd examples/causal_worlds && $(CURDIR)/$(BIN)/python -m pytest -p no:cacheprovider
 
-reproduce: $(INSTALLED) ## Check the published experiments that are cheap against their results (10 minutes)
+reproduce: $(INSTALLED) ## Check the published experiments that are cheap against their results (3 minutes)
 	cd examples/experiments && $(CURDIR)/$(BIN)/python reproduce.py --check
 
 # What is there is not run again; reproduce.py --help says how to run cells side by side, or all anew.

@@ -1,4 +1,4 @@
-"""Kicks: models of a reacher that succeed left alone, once the world is pushed; skipped actions.
+"""Kicks: models of a reacher, left alone and once the world is pushed; skipped actions.
 
 Two networks are trained alike on 20 000 random transitions: of episodes of 200 steps, which reach
 high speeds, and of 10 steps, which hardly leave their rest. Once in an episode the simulator's
