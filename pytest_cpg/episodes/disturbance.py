@@ -18,7 +18,8 @@ from pytest_cpg.contracts import (
     TaskError,
     WorldModelError,
 )
-from pytest_cpg.episodes.perturbations import Moment, Perturbation, parts_of
+from pytest_cpg.episodes.moment import Moment
+from pytest_cpg.episodes.perturbations import Perturbation, parts_of
 
 
 class Disturbance:
