@@ -122,9 +122,10 @@ class Replay:
     def broken_promises(self, share: float = 0.25) -> dict[str, npt.NDArray[Any]]:
         """Return where the learned arm's plans broke their promise most, the worst first.
 
-        ``states`` [N, S] are those in which they were made, ``episodes`` and ``steps`` [N] say
-        where that was, and ``optimism`` [N] how much nearer to the goal they promised to come. It
-        is a share of all plans that promised too much, and at least one of these.
+        ``states`` [N, S] are those in which they were made, each once, with its worst promise:
+        ``episodes`` and ``steps`` [N] say where that was, and ``optimism`` [N] how much nearer to
+        the goal it promised to come. It is a share of all states whose plans promised too much,
+        and at least one of these.
         """
         rounds = [
             (float(optimism), episode, int(at), learned.states[at])
@@ -133,7 +134,10 @@ class Replay:
             if optimism < 0
         ]
         rounds.sort(key=lambda one: one[:3])
-        worst = rounds[: max(1, round(share * len(rounds)))]
+        distinct: dict[tuple[float, ...], tuple[float, int, int, FloatArray]] = {}
+        for broken in rounds:
+            distinct.setdefault(tuple(broken[3].tolist()), broken)
+        worst = list(distinct.values())[: max(1, round(share * len(distinct)))]
         optimism, episodes, steps, states = zip(*worst, strict=True) if worst else ([],) * 4
         return {
             "states": np.array(states, dtype=np.float64),

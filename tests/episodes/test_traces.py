@@ -158,6 +158,23 @@ def test_a_mirrored_model_promises_too_much():
         assert traces.oracle.scores[-1] < 0.3
 
 
+def test_states_of_broken_promises_are_kept_once_each_with_its_worst():
+    result = replayed(design_of(maze()), range(4), learned=free_space)
+    worst = {}
+    for _, learned in result.traces.values():
+        for optimism, at in zip(learned.optimism, learned.at, strict=True):
+            state = tuple(learned.states[at])
+            worst[state] = min(optimism, worst.get(state, 0))
+    broken = result.broken_promises(share=1.0)
+    found = dict(zip(map(tuple, broken["states"]), broken["optimism"], strict=True))
+    assert len(found) == len(broken["states"])
+    assert found == {state: optimism for state, optimism in worst.items() if optimism < 0}
+    rounds = sum((learned.optimism < 0).sum() for _, learned in result.traces.values())
+    assert 4 <= len(found) < rounds
+    fewer = result.broken_promises()["optimism"]
+    np.testing.assert_array_equal(fewer, broken["optimism"][: round(len(found) / 4)])
+
+
 def test_a_model_with_its_own_score_is_held_to_its_own_view_of_the_truth():
     result = replayed(design_of(), [0, 1], OwnScore())
     assert result.has_own_score
