@@ -100,7 +100,7 @@ class TerminalValue(Protocol):
         """Map latents [B, Z] to the rewards expected from there on [B]."""
 
 
-class Policy(Protocol):
+class OwnPolicy(Protocol):
     """A model that knows what it would do; planners may begin from it (`MPPI.policy_plans`)."""
 
     def policy(self, latents: FloatArray) -> FloatArray:
@@ -189,7 +189,7 @@ class WorldModel(Encoder, Rollout, Score, Protocol):
 
     Only `rollout` is needed. Latents are float arrays or tensors, or a dict or tuple of them with
     a row for each observation. A model may also have any of `Memory`, `Decoder`, `Cost`, `Reward`,
-    `TerminalValue`, `Policy`, `OwnPlan`, `Noise`, `BatchMultiple`, `Discount`, `RatesStates`,
+    `TerminalValue`, `OwnPolicy`, `OwnPlan`, `Noise`, `BatchMultiple`, `Discount`, `RatesStates`,
     `OpaqueLatents`, `TrainedPlanner` and `CacheKey`.
     """
 
@@ -197,7 +197,7 @@ class WorldModel(Encoder, Rollout, Score, Protocol):
 # Names of all that a model with a rollout may have: methods, and what it says of itself.
 METHODS = tuple(
     name
-    for part in (Encoder, Memory, Score, Cost, Decoder, Reward, TerminalValue, Policy, OwnPlan)
+    for part in (Encoder, Memory, Score, Cost, Decoder, Reward, TerminalValue, OwnPolicy, OwnPlan)
     for name in members(part)
 )
 FACTS = tuple(

@@ -221,7 +221,7 @@ class MPPI(Search):
     #: default it stays what it was.
     minimum_deviation: float | None = None
     #: So many of the candidates are what the model's own policy would do, drawn anew for each
-    #: plan, where it has one; see `contracts.world_model.Policy`. One that takes no noise has one.
+    #: plan, where it has one; see `contracts.world_model.OwnPolicy`. Without noise that is one.
     policy_plans: int = 0
     #: Whether one of the weighed plans, drawn by its weight, is executed in place of their mean.
     draws_elite: bool = False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,15 +24,19 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Policy, is_warm_started
 from pytest_cpg.contracts.task import seen
-from pytest_cpg.contracts.world_model import Policy as OwnPolicy
-from pytest_cpg.contracts.world_model import Rollout
+from pytest_cpg.contracts.world_model import OwnPolicy, Rollout
 from pytest_cpg.world_models.binding.binding import bind
 from pytest_cpg.world_models.binding.bound import OracleDynamics
+from pytest_cpg.world_models.binding.conventions import binds
 from pytest_cpg.world_models.binding.torch_state import inference
 
 Rngs: TypeAlias = Sequence[np.random.Generator]
 #: A name, a planner, a planner and its model, a model with a policy, or a policy.
-Acting: TypeAlias = str | Planner | tuple[Planner, Any] | Policy | Callable[..., Any] | Any
+Acting: TypeAlias = (
+    str | Planner | tuple[Planner, Any] | OwnPolicy | Policy | Callable[[FloatArray], Any]
+)
+#: What acts, and in which share of the episodes.
+Shares: TypeAlias = Mapping[Hashable, float] | list[tuple[Acting, float]]
 _FORMS = (
     'Give "random", "held-8" (each action kept for 8 steps), a planner, (planner, model), a model '
     "with a policy, a function from observations [B, O] to actions [B, A], or a mapping of these "
@@ -89,32 +95,41 @@ class _Own:
         return Plans(world.policy_plans(latents, noise), np.ones_like(remaining))
 
 
-def shares_of(policy: Acting | Mapping[Hashable, float]) -> list[tuple[Acting, float]]:
+def shares_of(policy: Acting | Shares) -> list[tuple[Acting, float]]:
     """Return what acts and in which share of the episodes; ValueError for shares that are wrong."""
-    if not isinstance(policy, Mapping):
+    if not isinstance(policy, Mapping | list):
         return [(policy, 1.0)]
-    shares = [(acting, float(share)) for acting, share in policy.items()]
-    total = sum(share for _, share in shares)
-    if not shares or min(share for _, share in shares) <= 0 or abs(total - 1) > _ROUNDING:
-        raise ValueError(
-            f"policy has the shares {[share for _, share in shares]}, which add up to {total:g}: "
-            f"write numbers above 0 that add up to 1"
-        )
-    return shares
+    pairs: list[Any] = list(policy.items()) if isinstance(policy, Mapping) else policy
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], Real):
+            raise ValueError(
+                f"policy has {pair!r:.80}, which is no policy with a share of the episodes: write "
+                f"(policy, 0.5) in a list, or policy: 0.5 in a mapping"
+            )
+    shares = [float(share) for _, share in pairs]
+    total = sum(shares)
+    if not shares or not min(shares) > 0 or not abs(total - 1) <= _ROUNDING:
+        cure = "write numbers above 0 that add up to 1"
+        if abs(total - 100) <= 100 * _ROUNDING:
+            cure = f"shares are parts of 1, so write {shares[0] / 100:g} for {shares[0]:g}"
+        elif isinstance(policy, Mapping):
+            cure += ". Of equal policies a mapping keeps one: give a list of (policy, share)"
+        raise ValueError(f"policy has the shares {shares}, which add up to {total:g}: {cure}")
+    return [(acting, share) for (acting, _), share in zip(pairs, shares, strict=True)]
 
 
-def turns(shares: Sequence[float], episodes: range) -> IntArray:
-    """Return whose turn each episode is, [N]: always whose share is most behind, the first of them.
+def turns(shares: Sequence[float]) -> Iterator[int]:
+    """Yield whose turn each episode is, without end: whose share is most behind, the first of them.
 
-    >>> turns([0.75, 0.25], range(8)).tolist()
+    >>> list(itertools.islice(turns([0.75, 0.25]), 8))
     [0, 0, 1, 0, 0, 0, 1, 0]
     """
-    counts, chosen = np.zeros(len(shares)), np.zeros(episodes.stop, dtype=np.int64)
-    for episode in range(episodes.stop):
-        behind = np.asarray(shares) * (episode + 1) - counts
-        chosen[episode] = int(np.argmax(np.round(behind, 9)))
-        counts[chosen[episode]] += 1
-    return chosen[episodes.start :]
+    counts = np.zeros(len(shares))
+    for episodes in itertools.count(1):
+        behind = np.asarray(shares) * episodes - counts
+        turn = int(np.argmax(np.round(behind, 9)))
+        counts[turn] += 1
+        yield turn
 
 
 def followed(
@@ -202,7 +217,17 @@ def _planner_of(acting: Acting, task: Task, *, steps: int, hold: int) -> tuple[A
         return acting, truth
     if has(acting, OwnPolicy) and has(acting, Rollout):
         return _Own(), acting
-    if has(acting, Policy) or callable(acting):
+    if has(acting, Policy):
+        return _Answering(acting, task, steps), truth
+    # What a torch module's own __call__ takes says nothing.
+    called: Any = getattr(acting, "forward", acting)
+    if has(acting, Rollout) or (
+        callable(acting) and binds(called, 1) is False and binds(called, 2)
+    ):
+        raise ComponentError(
+            f"policy: {_named(acting)} is a model without a policy: write (planner, model)"
+        )
+    if callable(acting):
         return _Answering(acting, task, steps), truth
     raise ComponentError(f"policy is {acting!r:.60}. {_FORMS}.")
 
@@ -234,5 +259,5 @@ def _possible(plans: Plans, remaining: IntArray, space: ActionSpace, acting: Act
     return nearest
 
 
-def _named(acting: Acting) -> str:
+def _named(acting: Any) -> str:
     return str(getattr(acting, "__name__", None) or f"{acting!r:.60}")

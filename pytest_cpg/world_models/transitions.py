@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import struct
 import zipfile
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from pytest_cpg.contracts.task import (
     has_ended,
     observed,
 )
-from pytest_cpg.world_models.behaviour import Acting, followed, shares_of, turns
+from pytest_cpg.world_models.behaviour import Acting, Shares, followed, shares_of, turns
 
 # Episodes that are collected at once: more take more memory, and planners little less time.
 _AT_ONCE = 64
@@ -52,17 +53,19 @@ class Transitions:
 
     def __post_init__(self) -> None:
         for name in ("observations", "actions", "next_observations"):
-            self._keep(name, _floats(getattr(self, name)), "[T, size]")
+            self._keep(name, _kept(getattr(self, name), np.float64), "[T, size]")
         if self.rewards is not None:
-            self._keep("rewards", _floats(self.rewards), "[T]")
+            self._keep("rewards", _kept(self.rewards, np.float64), "[T]")
         for name in ("frames", "next_frames"):
-            frames = getattr(self, name)
-            is_right = frames is None or (len(frames) == len(self) and frames.dtype == np.uint8)
-            if not is_right:
+            if getattr(self, name) is None:
+                continue
+            frames = _kept(getattr(self, name))
+            if frames.ndim < 2 or len(frames) != len(self) or frames.dtype != np.uint8:
                 raise ValueError(
-                    f"{name} must be T = {len(self)} pictures in uint8, got {len(frames)} in "
-                    f"{frames.dtype}"
+                    f"{name} must be T = {len(self)} pictures in uint8, got {frames.dtype} of "
+                    f"shape {frames.shape}"
                 )
+            self._freeze(name, frames)
         if self.terminations is not None:
             terminations = np.array(self.terminations)
             if not np.isin(terminations, (0, 1)).all():
@@ -84,19 +87,38 @@ class Transitions:
         return Transitions(**{name: values[rows] for name, values in self._arrays.items()})
 
     def __add__(self, more: Transitions) -> Transitions:
-        """Return these transitions and then others, with what both have."""
+        """Return these transitions and then others; ValueError where these are not of one form."""
         mine, others = self._arrays, more._arrays
-        return Transitions(
-            **{name: np.concatenate([mine[name], others[name]]) for name in mine if name in others}
-        )
+        for name in (part.name for part in fields(self)):
+            if (name in mine) != (name in others):
+                one = "first" if name in mine else "second"
+                raise ValueError(
+                    f"only the {one} transitions have {name}: collect both alike, or drop them by "
+                    f"dataclasses.replace({one}, {name}=None)"
+                )
+            if name in mine and mine[name].shape[1:] != others[name].shape[1:]:
+                raise ValueError(
+                    f"transitions whose {name} have {_size_of(mine[name])} and "
+                    f"{_size_of(others[name])} numbers cannot be joined: take both from one task"
+                )
+        return Transitions(**{name: np.concatenate([mine[name], others[name]]) for name in mine})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an ``.npz``, not compressed, so that `load` need not read it into memory."""
+        """Write an ``.npz``, not compressed, so that `load` need not read it into memory.
+
+        Parent folders are made. Raises CpgError, naming the path and what the system says.
+        """
         partial = Path(f"{os.fspath(path)}.part")
-        with partial.open("wb") as file:
-            # The stub takes every name for allow_pickle.
-            np.savez(file, **self._arrays)  # type: ignore[arg-type]
-        partial.replace(path)
+        try:
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:
+                # The stub takes every name for allow_pickle.
+                np.savez(file, **self._arrays)  # type: ignore[arg-type]
+            partial.replace(path)
+        except OSError as error:
+            raise CpgError(
+                f"cannot write the transitions {os.fspath(path)}: {error.strerror or error}"
+            ) from None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Transitions:
@@ -136,15 +158,23 @@ class Transitions:
         if not np.isfinite(values).all():
             row = np.argwhere(~np.isfinite(values))[0, 0]
             raise ValueError(f"{name} must be finite, row {row} is {values[row]}")
+        self._freeze(name, values)
+
+    def _freeze(self, name: str, values: npt.NDArray[Any]) -> None:
         values.flags.writeable = False
         object.__setattr__(self, name, values)
 
 
-def _floats(values: Any) -> FloatArray:
+def _kept(values: Any, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
     """Return an array of their own; one of a file stays there."""
-    if isinstance(values, np.memmap) and values.dtype == np.float64:
+    if isinstance(values, np.memmap) and dtype in (None, values.dtype):
         return values
-    return np.array(values, dtype=np.float64)
+    return np.array(values, dtype=dtype)
+
+
+def _size_of(values: npt.NDArray[Any]) -> str:
+    """Return of how many numbers each row is, as 3, or 64 x 64 x 3 of a picture."""
+    return " x ".join(map(str, values.shape[1:]))
 
 
 def _mapped(path: Path, archive: zipfile.ZipFile, name: str, held: Any) -> npt.NDArray[Any]:
@@ -174,7 +204,7 @@ def collect_transitions(
     seed: int,
     episode_steps: int = 200,
     hold: int = 1,
-    policy: Acting | Mapping[Hashable, float] = "random",
+    policy: Acting | Shares = "random",
     noise: float = 0.0,
     starts: FloatArray | None = None,
     relabel: float = 0.0,
@@ -202,11 +232,12 @@ def collect_transitions(
     hold : int
         Steps that each action of ``"random"`` is kept for. Pushes that last reach speeds and joint
         limits that a planner will visit and actions drawn anew at every step seldom do.
-    policy : name, planner, (planner, model), model, function or mapping
+    policy : name, planner, (planner, model), model, function, mapping or list
         What acts: ``"random"``; ``"held-8"``, random actions kept for 8 steps each; a planner with
         the true dynamics; a planner with a model; a model's own ``policy``; a function from
         observations [B, O] to actions [B, A], or an object with such an ``act``. A mapping gives
-        each its share of the episodes, as ``{"random": 0.5, CEM(): 0.5}``.
+        each its share of the episodes, as ``{"random": 0.5, CEM(): 0.5}``, and so does a list of
+        pairs, ``[("random", 0.5), (CEM(), 0.5)]``, also of what is no key or is equal.
     noise : float
         Share of steps, in [0, 1], at which a random action is done in place of the policy's. A
         policy alone never shows what its other actions do.
@@ -238,12 +269,14 @@ def collect_transitions(
     shares = shares_of(policy)
     parts: list[dict[str, Any]] = []
     episodes = done = 0
+    of_policies = turns([share for _, share in shares])
+    of_relabelled = turns([1 - relabel, relabel])
     while done < count:
         # As many as are enough where no episode ends early; then as many again.
         more = min(_AT_ONCE, max(-(-(count - done) // episode_steps), episodes))
         numbers = range(episodes, episodes + more)
-        whose = turns([share for _, share in shares], numbers)
-        relabelled = turns([1 - relabel, relabel], numbers).astype(bool)
+        whose = np.fromiter(islice(of_policies, more), np.int64, more)
+        relabelled = np.fromiter(islice(of_relabelled, more), bool, more)
         walks = _Walks(task, numbers, seed, starts, steps=episode_steps)
         for turn, (acting, _) in enumerate(shares):
             if (rows := np.flatnonzero(whose == turn)).size:
@@ -345,5 +378,10 @@ def _checked_starts(task: Task, starts: FloatArray) -> FloatArray:
         raise ValueError(
             f"starts must be states [N, {size}] of {task.name}, got shape {states.shape}: give "
             f"states of the simulator, which are not observations"
+        )
+    if not np.isfinite(states).all():
+        row, part = np.argwhere(~np.isfinite(states))[0]
+        raise ValueError(
+            f"starts[{row}, {part}] is {states[row, part]}: leave out states that are not finite"
         )
     return states

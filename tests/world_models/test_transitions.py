@@ -88,6 +88,38 @@ def test_values_cannot_be_written_to_and_do_not_alias_arguments():
         transitions.actions = observations
 
 
+def test_frames_are_kept_as_the_rest_is():
+    frames = np.zeros((2, 4, 4), np.uint8)
+    rows = dict.fromkeys(NAMES, np.zeros((2, 1)))
+    kept = Transitions(**rows, frames=frames, next_frames=list(frames))
+    frames[:] = 9
+    assert (kept.frames == 0).all()
+    for name in ("frames", "next_frames"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(kept, name)[0] = 1
+
+
+def test_only_transitions_of_one_form_are_joined():
+    two, five = (
+        Transitions(
+            observations=np.zeros((2, size)),
+            actions=np.zeros((2, 1)),
+            next_observations=np.zeros((2, size)),
+        )
+        for size in (2, 5)
+    )
+    with pytest.raises(ValueError, match="observations have 2 and 5 numbers cannot be joined"):
+        two + five
+    rewarded = dataclasses.replace(two, rewards=np.zeros(2))
+    with pytest.raises(
+        ValueError, match=r"only the first .* rewards.*replace\(first, rewards=None"
+    ):
+        rewarded + two
+    with pytest.raises(ValueError, match="only the second transitions have rewards"):
+        two + rewarded
+    assert len(dataclasses.replace(rewarded, rewards=None) + two) == 4
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -99,6 +131,8 @@ def test_values_cannot_be_written_to_and_do_not_alias_arguments():
         ({"rewards": np.array([0.0, np.inf])}, "rewards must be finite, row 1 is inf"),
         ({"terminations": np.array([True])}, r"terminations must have shape \[T\]"),
         ({"terminations": np.array([0, 2])}, "terminations must be true or false, got"),
+        ({"frames": [[0.5], [1.0]]}, r"frames must be T = 2 pictures in uint8, got float64"),
+        ({"next_frames": np.zeros((3, 4), np.uint8)}, r"next_frames must be .* shape \(3, 4\)"),
     ],
 )
 def test_wrong_arrays_are_named(changed, message):
@@ -270,6 +304,30 @@ def test_a_mapping_gives_each_policy_its_share_of_the_episodes():
         np.testing.assert_array_equal(fewer, getattr(mixed, name)[:50])
 
 
+def test_a_list_gives_shares_also_to_what_is_no_key_or_is_equal():
+    class Still(OracleDynamics):
+        __hash__ = None
+
+    planner = RandomShooting(candidates=4, horizon=3)
+    pair = (planner, Still(MAZE))
+    assert is_same(by([(pair, 0.5), (pair, 0.5)]), by(pair))
+    assert is_same(by([("random", 0.5), ("held-4", 0.5)]), by({"random": 0.5, "held-4": 0.5}))
+
+
+def test_shares_are_kept_over_more_episodes_than_are_collected_at_once():
+    first, second = (
+        lambda observations, value=value: np.tile(value, (len(observations), 1))
+        for value in MAZE.actions.values[:2]
+    )
+    actions = by({first: 0.7, second: 0.3}, count=150, episode_steps=1).actions
+    counts, turns = np.zeros(2), []
+    for episode in range(1, 151):
+        behind = np.round(np.array([0.7, 0.3]) * episode - counts, 9)
+        turns.append(int(np.argmax(behind)))
+        counts[turns[-1]] += 1
+    np.testing.assert_array_equal(actions, MAZE.actions.values[turns])
+
+
 def test_an_episode_of_a_planner_is_the_same_whatever_is_collected_beside_it():
     planner = CEM(samples=8, elites=2, iterations=2, horizon=6, warm_start=True)
     few, many = (by(planner, task=Slider(), count=count, noise=0.2) for count in (30, 1400))
@@ -300,6 +358,13 @@ def test_episodes_begin_in_turn_where_they_are_told_to():
         ({"policy": {"random": 0.5, "held-4": 0.4}}, r"shares \[0.5, 0.4\], which add up to 0.9"),
         ({"policy": {"random": 1.5, "held-4": -0.5}}, "numbers above 0"),
         ({"policy": {}}, "add up to 0"),
+        ({"policy": {"random": 50, "held-4": 50}}, "parts of 1, so write 0.5 for 50"),
+        ({"policy": {"random": np.nan}}, "add up to nan"),
+        ({"policy": {"random": "half"}}, r"\('random', 'half'\), which is no policy with a share"),
+        ({"policy": ["random", "held-4"]}, r"write \(policy, 0.5\) in a list"),
+        ({"policy": {CEM(): 0.5, CEM(): 0.5}}, "equal policies .*list of"),
+        ({"policy": lambda seen, actions: seen}, r"model without a policy: write \(planner, model"),
+        ({"policy": OracleDynamics(MAZE)}, r"model without a policy: write \(planner, model"),
         ({"policy": "holding"}, 'no policy named \'holding\'. Give "random", "held-8"'),
         ({"policy": "held-0"}, "no policy named 'held-0'"),
         ({"policy": RandomShooting}, r"class RandomShooting.*write RandomShooting\(\.\.\.\)"),
@@ -314,6 +379,7 @@ def test_episodes_begin_in_turn_where_they_are_told_to():
         ({"noise": 1.5}, "noise is a share from 0 to 1, got 1.5"),
         ({"relabel": 0.5}, "has no goals to relabel"),
         ({"with_frames": True, "task": Slider()}, "draws no pictures"),
+        ({"starts": [[0, 0], [0, 1], [0, np.nan]]}, r"starts\[2, 1\] is nan: leave out"),
         ({"starts": np.zeros((4, 9))}, r"starts must be states \[N, 2\].*not observations"),
     ],
 )
@@ -348,7 +414,7 @@ def test_frames_are_what_is_drawn_before_and_after_each_step(monkeypatch):
 
 
 def test_files_are_mapped_and_hold_what_was_saved(tmp_path):
-    kept, path = by("random", with_rewards=True), tmp_path / "data.npz"
+    kept, path = by("random", with_rewards=True), tmp_path / "new" / "data.npz"
     kept.save(path)
     loaded = Transitions.load(path)
     for name in (*NAMES, "rewards"):
@@ -365,6 +431,8 @@ def test_files_are_mapped_and_hold_what_was_saved(tmp_path):
     np.savez(packed, observations=np.zeros((2, 2)))
     with pytest.raises(CpgError, match=r"packed.npz' holds no transitions: .*actions"):
         Transitions.load(packed)
+    with pytest.raises(CpgError, match=r"cannot write the transitions .*packed.npz/data.npz: "):
+        kept.save(packed / "data.npz")
 
 
 def test_the_page_on_training_data_collects_as_it_says(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from pytest_cpg.contracts.world_model import (
     Memory,
     Noise,
     OwnPlan,
-    Policy,
+    OwnPolicy,
     RatesStates,
     Reward,
     Rollout,
@@ -121,7 +121,7 @@ def bind_latent(
         rows=0 if is_thread_safe(learned) else tile_of(learned),
         **there,
         acting=Acting(learned, task, latents, actions, noise_size)
-        if has(learned, Policy)
+        if has(learned, OwnPolicy)
         else None,
     )
     # A latent that is encoded has no plan behind it, which some rate by.
