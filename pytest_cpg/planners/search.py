@@ -211,10 +211,10 @@ def confidence_in(
         spread: FloatArray = (plans[:, :, 0] / span).std(axis=1).mean(axis=-1)
         return -spread
     # A diverged plan says nothing of the others.
-    known = np.where(np.isfinite(costs), costs, np.nan)
-    known[np.isnan(known).all(axis=1)] = 0.0
-    deviation = np.nanstd(known, axis=1)
-    lead = np.nanmean(known, axis=1) - np.nanmin(known, axis=1)
+    finite = np.where(np.isfinite(costs), costs, np.nan)
+    finite[np.isnan(finite).all(axis=1)] = 0.0
+    deviation = np.nanstd(finite, axis=1)
+    lead = np.nanmean(finite, axis=1) - np.nanmin(finite, axis=1)
     return np.asarray(lead / np.where(deviation > 0, deviation, 1.0))
 
 

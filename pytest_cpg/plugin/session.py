@@ -184,6 +184,10 @@ class GateSession:
 
     def finish(self, session: pytest.Session, *, writes: bool, failed: Set[str]) -> None:
         """Account for all gates, and fail the session where they call for it."""
+        writer = self._config.get_terminal_writer()
+        if self.ledger.held and writer.width_of_current_line:
+            # Behind the share of tests that are over, a late letter would look like a part of it.
+            writer.line()
         for name, (text, node) in self.ledger.held.items():
             self._complete(name, text, node)
         closing = Closing(self._scope, self._baseline, self._outputs, self.ledger)

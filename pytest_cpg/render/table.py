@@ -25,7 +25,7 @@ BY_ITSELF = "the test failed by itself"
 UNSEEN = "A drop below {} may pass; larger ones fail 4 times in 5."
 GREEN = ("passed", "measured")
 PASSING = (*GREEN, "inconclusive")
-_ACCEPTED = "passes all the same, as max_verdict accepts it"
+_ACCEPTED = "accepted by max_verdict"
 _BLIND = "the gate could not have failed, whatever the model"
 # What is said of gates without a verdict: the best before all others, the worst behind them.
 _UNJUDGED = {

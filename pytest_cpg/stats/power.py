@@ -209,7 +209,8 @@ def gap_half_width(
 ) -> float:
     """Return half the width of the Agresti-Caffo interval on a gap, at these rates of each arm.
 
-    It is what ``+-`` means in a plan: of arms that solve 0.9 and 0.8 of 50 starts,
+    It is that of the interval before its ends are cut at -1 and 1, and what ``+-`` means in a
+    forecast. Of arms that solve 0.9 and 0.8 of 50 starts,
 
     >>> round(gap_half_width(0.9, 0.8, 50), 3)
     0.141

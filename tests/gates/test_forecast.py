@@ -113,7 +113,15 @@ SOONER = (
 )
 
 
+def cells_of_plan(rate, **given):
+    return plan(rate, 2.0, rate, **given).cells
+
+
 def notes_of_plan(learned, seconds=2.0, oracle=1.0, **given):
+    return " ".join(plan(learned, seconds, oracle, **given).notes)
+
+
+def plan(learned, seconds, oracle, **given):
     design, criteria = design_and_criteria(
         {
             "task": SimpleNamespace(name="track", budget=500),
@@ -128,7 +136,26 @@ def notes_of_plan(learned, seconds=2.0, oracle=1.0, **given):
         "learned_rate": learned,
         "seconds_per_episode": {"oracle": seconds},
     }
-    return " ".join(forecast(design, criteria, cost=cost, accepted=None).notes)
+    return forecast(design, criteria, cost=cost, accepted=None)
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.9, 1.0])
+@pytest.mark.parametrize("method", ["bonett-price", "tango"])
+@pytest.mark.parametrize("margin", [None, 0.3])
+def test_a_plan_has_the_width_of_the_gates_own_interval(rate, method, margin):
+    margin = margin if method == "tango" else None
+    differ = round(100 * rate * (1 - rate))
+    solved = np.zeros((2, 100), dtype=bool)
+    solved[:, : 100 - 2 * differ] = rate > 0.5
+    solved[0, 100 - 2 * differ : 100 - differ] = solved[1, 100 - differ :] = True
+    criteria = Criteria(interval=method, margin=margin)
+    design = SimpleNamespace(level=0.95, episodes=100, metric="success")
+    interval = criteria.bound(
+        design, 0, *(arm(name, row) for name, row in zip("ab", solved, strict=True))
+    )
+    cells = cells_of_plan(rate, episodes=100, interval=method, margin=margin)
+    assert cells["+-"] == f"{(interval.high - interval.low) / 2:.2f}"
+    assert cells_of_plan(rate, stop="sequential")["+-"] == "-"
 
 
 def test_a_plan_says_what_a_long_gate_would_save_by_looking_early_and_what_it_changes():

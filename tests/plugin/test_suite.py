@@ -160,6 +160,13 @@ def test_a_run_of_one_file_leaves_out_no_accepted_gate(suite):
     assert pytester.runpytest(".").ret == 0
 
 
+@pytest.mark.parametrize("quiet", [[], ["-q"]])
+def test_what_is_judged_late_is_shown_on_a_line_of_its_own(suite, quiet):
+    lines = suite(model="return conftest.right").runpytest(*quiet).outlines
+    at = next(at for at, line in enumerate(lines) if line.endswith("[ 66%]"))
+    assert lines[at + 1] == "."
+
+
 def test_random_actions_must_not_pass_a_suite(suite):
     result = suite("max_gap=0.99", "return conftest.right").runpytest()
     assert result.ret == 1

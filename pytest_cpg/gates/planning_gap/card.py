@@ -264,8 +264,8 @@ def _facts(result: GateResult, model: str) -> Iterator[tuple[str, str]]:
         f"{arm.name} {arm.rollout_steps if arm.compute is None else arm.compute:.1f}"
         for arm in arms
     )
-    is_told = all(arm.compute is not None for arm in arms)
-    yield "compute", f"model steps per {'executed action' if is_told else 'plan'}: {imagined}"
+    has_compute = all(arm.compute is not None for arm in arms)
+    yield "compute", f"model steps per {'executed action' if has_compute else 'plan'}: {imagined}"
     yield "versions", ", ".join(map(" ".join, design.versions.items()))
 
 

@@ -17,7 +17,7 @@ from pytest_cpg.gates.planning_gap import stopping
 from pytest_cpg.gates.planning_gap.records import BaselineGate
 from pytest_cpg.gates.planning_gap.result import GateResult, return_gap, worst_of_chance
 from pytest_cpg.stats import Verdict
-from pytest_cpg.stats.intervals import wilson_episodes_above
+from pytest_cpg.stats.intervals import critical_value, wilson_episodes_above
 from pytest_cpg.stats.paired import PAIRED_METHODS
 from pytest_cpg.stats.pairing import pair_rates
 from pytest_cpg.stats.power import (
@@ -66,17 +66,17 @@ def forecast(
         criteria.method, design.episodes, level=criteria.gap_level(design), margin=criteria.margin
     )
     independent, paired = _detectable(design, criteria, rate, level)
-    width = (
-        None
-        if design.metric == "return"
-        else gap_half_width(rate, rate, design.episodes, level=criteria.gap_level(design))
-    )
     may_stop, needed = criteria.stop != "fixed", {}
+    has_one_size = design.metric == "success" and not may_stop
+    width = (
+        _half_width(rate, design.episodes, method=criteria.method, level=level)
+        if has_one_size
+        else None
+    )
     for gap in _WANTED_GAPS:
-        is_told = design.metric == "success" and not may_stop and gap <= rate
         needed[f"n@{gap:g}"] = (
             episodes_for_gap(rate, gap, power=POWER, method=criteria.method, level=level)
-            if is_told
+            if has_one_size and gap <= rate
             else None
         )
     notes = [
@@ -93,8 +93,8 @@ def forecast(
         notes += _sooner(design, criteria, last, seconds=seconds, finds=independent)
     if may_stop:
         notes.append(
-            "<= at most: the gate stops as soon as its verdict is settled, and n@, which is for "
-            "gates of one size, says nothing of it"
+            "<= at most: the gate stops as soon as its verdict is settled, and +- and n@, which "
+            "are for gates of one size, say nothing of it"
         )
     return ForecastLine(
         cells={
@@ -217,6 +217,16 @@ def _detectable(
     method = criteria.method
     of_pairs = "bonett-price" if method == "agresti-caffo" else method
     return find(method=method), find(method=of_pairs, share=_USUAL_SHARE)
+
+
+def _half_width(rate: float, episodes: int, *, method: str, level: float) -> float:
+    """Return half the width of a gate's interval on a model as good, the arms independent."""
+    if method not in PAIRED_METHODS:
+        return gap_half_width(rate, rate, episodes, level=level)
+    differ = episodes * pair_rates(rate, rate, share=0.0).oracle_only
+    z = critical_value(level)
+    low, high = PAIRED_METHODS[method].bounds(differ, differ, episodes, z=z)
+    return (high - low) / 2
 
 
 def _found_in_time(boundary: Boundary, rate: float, share: float) -> float | None:
