@@ -144,20 +144,23 @@ def test_a_session_of_what_failed_before_judges_no_suite(suite):
     assert "what passed before (left out by --lf)" in flat(result)
 
 
-def test_a_run_of_one_file_leaves_out_no_accepted_gate(suite):
+@both_ways
+def test_a_run_of_one_file_leaves_out_no_accepted_gate(suite, workers):
     pytester = suite(model="return conftest.right")
     more = "import pytest\n\n@pytest.mark.cpg(task='track', model='right')\ndef test_more(cpg): ..."
     pytester.write("test_more.py", more)
-    assert pytester.runpytest("test_tasks.py").ret == 0
+    assert pytester.runpytest("test_tasks.py", *workers).ret == 0
     assert pytester.runpytest("--cpg-update-baseline").ret == 0
     for left_out in (["test_tasks.py"], ["--ignore=test_more.py"]):
-        result = pytester.runpytest(*left_out)
+        result = pytester.runpytest(*left_out, *workers)
         assert result.ret == 1
         assert "1 of 3 gates of the suite cannot be counted" in flat(result)
         assert "test_more (not collected)" in flat(result)
     named = suite("max_gap=0.1, gates=['near', 'far']", "return conftest.right")
     assert named.runpytest("test_tasks.py").ret == 0
-    assert pytester.runpytest(".").ret == 0
+    both = suite(model="return conftest.right")
+    for whole in (["."], ["test_tasks.py", "test_more.py"]):
+        assert both.runpytest(*whole, *workers).ret == 0
 
 
 @pytest.mark.parametrize("quiet", [[], ["-q"]])
