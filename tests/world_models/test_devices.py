@@ -13,7 +13,7 @@ from pytest_cpg.tasks.grids import maze
 from pytest_cpg.world_models import TDMPC2, bind, inference
 from pytest_cpg.world_models.binding import binding, latent, tensors, tiling
 from pytest_cpg.world_models.binding import bound as bound_models
-from pytest_cpg.world_models.binding.conventions import native_rollout
+from pytest_cpg.world_models.binding.binding import native_rollout
 from pytest_cpg.world_models.binding.tiling import TILE, TILE_ELSEWHERE, tile_of, tiled
 
 

@@ -181,38 +181,6 @@ def batch_multiple(function: object) -> int:
     return 1
 
 
-def is_jax(function: Callable[..., Any], *arrays: FloatArray) -> bool:
-    """Say whether a function gives an array of JAX for these numpy arrays."""
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(attempt(function, *map(np.array, arrays)), jax.Array)
-
-
-def native_rollout(dynamics: Callable[..., Any]) -> ArrayFunction:
-    """Return the rollout whose steps pass on what dynamics gives, which comes to numpy at the end.
-
-    So nothing travels between the steps of arrays of JAX, and of tensors, on another device or
-    not: of 64 plans, steps of a small network take half the time.
-    """
-    send, torch = senders(dynamics)[0].send, sys.modules.get("torch")
-
-    def rollout(observations: FloatArray, plans: FloatArray) -> FloatArray:
-        current, reached = send(observations), []
-        for t in range(plans.shape[1]):
-            before, current = current, dynamics(current, send(plans[:, t]))
-            if np.shape(current) != np.shape(before):
-                raise WorldModelError(
-                    f"shape {[*np.shape(current)]} came back for observations of shape "
-                    f"{[*np.shape(before)]}. Return one row for each that is given"
-                )
-            # A module may write to what it is given.
-            reached.append(current.clone() if hasattr(current, "clone") else current)
-        if torch is not None and all(isinstance(step, torch.Tensor) for step in reached):
-            return floats(torch.stack(reached, 1))
-        return np.stack([floats(step) for step in reached], axis=1)
-
-    return rollout
-
-
 def is_same(result: FloatArray | Failure, expected: FloatArray) -> bool:
     """Say whether what was attempted gave these bits."""
     return not isinstance(result, Failure) and np.array_equal(result, expected, equal_nan=True)

@@ -142,12 +142,12 @@ class DreamerV3(Official):
             self._decoder = _stack(tensors, "heads.decoder._mlp.layers.Decoder")
         self.action_size = tensors["dynamics._img_in_layers.0.weight"].shape[1] - stochastic
         self._start = torch.nn.Parameter(tensors["dynamics.W"])
-        self._joint = _normed(tensors, "dynamics._img_in_layers.0", "dynamics._img_in_layers.1")
+        self._joint = _Normed(tensors, "dynamics._img_in_layers.0", "dynamics._img_in_layers.1")
         cell = "dynamics._cell.layers.GRU_"
-        self._cell = _normed(tensors, f"{cell}linear", f"{cell}norm", is_active=False)
+        self._cell = _Normed(tensors, f"{cell}linear", f"{cell}norm", is_active=False)
         self._prior, self._posterior = (
             torch.nn.Sequential(
-                _normed(
+                _Normed(
                     tensors, f"dynamics._{name}_out_layers.0", f"dynamics._{name}_out_layers.1"
                 ),
                 linear_of(part(tensors, f"dynamics._{statistic}_stat_layer.")),
@@ -286,9 +286,10 @@ class _Halving(torch.nn.Module):
 class _Normed(torch.nn.Module):
     """A linear layer without bias, a layer norm, and SiLU where it is active."""
 
-    def __init__(self, weight: Tensor, gain: Tensor, shift: Tensor, *, is_active: bool) -> None:
+    def __init__(self, weights: Weights, linear: str, norm: str, *, is_active: bool = True) -> None:
         super().__init__()
-        self.weight, self.gain, self.shift = map(torch.nn.Parameter, (weight, gain, shift))
+        named = (f"{linear}.weight", f"{norm}.weight", f"{norm}.bias")
+        self.weight, self.gain, self.shift = (torch.nn.Parameter(weights[name]) for name in named)
         self._is_active = is_active
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -298,14 +299,9 @@ class _Normed(torch.nn.Module):
         return functional.silu(normed) if self._is_active else normed
 
 
-def _normed(weights: Weights, linear: str, norm: str, *, is_active: bool = True) -> _Normed:
-    tensors = (weights[f"{linear}.weight"], weights[f"{norm}.weight"], weights[f"{norm}.bias"])
-    return _Normed(*tensors, is_active=is_active)
-
-
 def _stack(weights: Weights, name: str) -> torch.nn.Sequential:
     count = sum(key.startswith(f"{name}_linear") and key.endswith(".weight") for key in weights)
-    layers = (_normed(weights, f"{name}_linear{i}", f"{name}_norm{i}") for i in range(count))
+    layers = (_Normed(weights, f"{name}_linear{i}", f"{name}_norm{i}") for i in range(count))
     return torch.nn.Sequential(*layers)
 
 

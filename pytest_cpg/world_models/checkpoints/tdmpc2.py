@@ -375,11 +375,10 @@ def _of_task(weights: Weights, index: int | None) -> Weights:
     # As torch's embedding with max_norm=1 does.
     row = embeddings[index] / max(1.0, float(embeddings[index].norm()))
     tensors = {name: value for name, value in weights.items() if name != _TASKS}
+    latent = len(tensors["_dynamics.2.bias"])
     for network in ("_encoder.state", "_dynamics", "_reward", "_pi", "_Qs.params"):
         weight, bias = tensors[f"{network}.0.weight"], tensors[f"{network}.0.bias"]
-        before = len(tensors["_dynamics.2.bias"])
-        if network == "_encoder.state":
-            before = weight.shape[-1] - len(row)
+        before = weight.shape[-1] - len(row) if network == "_encoder.state" else latent
         after = before + len(row)
         tensors[f"{network}.0.bias"] = bias + weight[..., before:after] @ row
         tensors[f"{network}.0.weight"] = torch.cat(

@@ -146,7 +146,6 @@ class _Measures:
 def _in_words(measures: _Measures) -> Diagnosis:
     """Return the cause that the measures show, in words."""
     unseen, off = measures.unseen, measures.off
-    cause, words = Cause.NONE, {}
     if measures.is_blank:
         return Diagnosis(
             cause=Cause.NOT_SEEN,
@@ -157,7 +156,7 @@ def _in_words(measures: _Measures) -> Diagnosis:
         cause, words = Cause.NOT_SEEN, {"unseen": "it encodes all pictures alike: constant latents"}
     elif measures.ranking is not None and measures.ranking.low > losses.MOST_CONFUSED:
         return Diagnosis(
-            cause=cause,
+            cause=Cause.NONE,
             summary=f"The model ranks plans as the truth does (tau {measures.ranking.estimate:.2f})"
             f": what it sees, predicts and rates does not explain the gap.",
             recommendation="Look at the planner: more samples, or fewer steps of each plan.",
@@ -172,12 +171,9 @@ def _in_words(measures: _Measures) -> Diagnosis:
     elif off is not None and off.high < 1 and unseen is not None:
         ranking = "unknown" if measures.ranking is None else f"{measures.ranking.estimate:.2f}"
         cause, words = Cause.NOT_RATED, {"off": f"{off.estimate:.2f}", "ranking": ranking}
-    if cause == Cause.NONE:
-        return Diagnosis(
-            cause=cause,
-            summary="No single cause is shown to explain the gap.",
-            recommendation="",
-        )
+    else:
+        nothing = "No single cause is shown to explain the gap."
+        return Diagnosis(cause=Cause.NONE, summary=nothing, recommendation="")
     outside, beside = measures.outside, ""
     if outside is not None and outside.low > _MOST_OUTSIDE:
         beside = (
@@ -286,13 +282,18 @@ def _is_blank(task: Task, walks: _Walks) -> bool:
     return bool((pictures == pictures[:1]).all())
 
 
-def _unseen(task: Task, walks: _Walks, latents: FloatArray) -> FloatArray:
-    """Return the share of what is observed that a probe does not read [E], over moving columns."""
-    seen = observed(task, walks.states)
-    read = _probed(latents, seen)
-    scale = seen.reshape(-1, seen.shape[2]).std(axis=0)
+def _observed(task: Task, walks: _Walks) -> FloatArray:
+    """Return what is observed along walks [E, T + 1, O]: columns that move, by their deviation."""
+    columns = observed(task, walks.states)
+    scale = columns.reshape(-1, columns.shape[2]).std(axis=0)
     moves = scale > 0
-    off = ((read - seen)[..., moves] / scale[moves]) ** 2
+    return np.asarray(columns[..., moves] / scale[moves])
+
+
+def _unseen(task: Task, walks: _Walks, latents: FloatArray) -> FloatArray:
+    """Return the share of what is observed that a probe does not read [E]."""
+    seen = _observed(task, walks)
+    off = (_probed(latents, seen) - seen) ** 2
     # A column that is not read at all leaves its whole variance, and no more.
     return np.asarray(np.minimum(off.mean(axis=1), 1.0).mean(axis=1))
 
@@ -305,19 +306,13 @@ def _off(task: Task, model: BoundModel, walks: _Walks, latents: FloatArray) -> F
     imagined = model.rollout(latents[:, 0], walks.actions)
     numbers = slice(0, model.described(latents).shape[-1])
     begun, true, after = latents[:, :1, numbers], latents[:, 1:, numbers], imagined[..., numbers]
-    seen = observed(task, walks.states)
+    seen = _observed(task, walks)
+    before, behind = seen[:, :1], seen[:, 1:]
     # Of a model whose imagined latents lie elsewhere than those of its encoder, its own probe.
-    read = _probed(after, seen[:, 1:])
-    scale = seen.reshape(-1, seen.shape[2]).std(axis=0)
-    moves = scale > 0
-    shares = []
-    probed, before, behind = (
-        part[..., moves] / scale[moves] for part in (read, seen[:, :1], seen[:, 1:])
-    )
-    for off, change in ((after - true, true - begun), (probed - behind, behind - before)):
-        lengths = [np.sqrt((part**2).sum(axis=(1, 2))) for part in (off, change)]
-        shares.append(losses.ratio(*lengths))
-    return np.asarray(np.fmin(*shares))
+    read = _probed(after, behind)
+    pairs = ((after - true, true - begun), (read - behind, behind - before))
+    lengths = [[np.linalg.norm(part, axis=(1, 2)) for part in pair] for pair in pairs]
+    return np.asarray(np.fmin(*(losses.ratio(off, change) for off, change in lengths)))
 
 
 def _probed(latents: FloatArray, seen: FloatArray) -> FloatArray:
@@ -326,25 +321,22 @@ def _probed(latents: FloatArray, seen: FloatArray) -> FloatArray:
     Fitted on every other episode and read in the rest, both ways round.
     """
     read = np.empty(seen.shape)
-    parity = np.arange(len(latents)) % 2
     for side in (0, 1):
-        fitted = latents[parity == side].reshape(-1, latents.shape[2])
-        targets = seen[parity == side].reshape(-1, seen.shape[2])
-        rows = latents[parity != side]
-        read[parity != side] = _ridge(fitted, targets, rows.reshape(-1, rows.shape[2])).reshape(
-            *rows.shape[:2], -1
-        )
+        fitted, rest = slice(side, None, 2), slice(1 - side, None, 2)
+        read[rest] = _ridge(latents[fitted], seen[fitted], latents[rest])
     return read
 
 
 def _ridge(inputs: FloatArray, targets: FloatArray, queries: FloatArray) -> FloatArray:
-    """Return what a ridge regression says of rows [M, Z], its penalty chosen by leaving one out."""
+    """Return what a ridge regression says of rows [..., Z]; leaving one out chooses its penalty."""
+    inputs, targets = (part.reshape(-1, part.shape[-1]) for part in (inputs, targets))
     mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
     unit = np.where(scale > 0, scale, np.inf)
     u, s, vt = np.linalg.svd((inputs - mean) / unit, full_matrices=False)
     centre = targets.mean(axis=0)
     centred, rows = targets - centre, (queries - mean) / unit
-    best, errors = np.zeros((len(queries), targets.shape[1])), np.full(targets.shape[1], np.inf)
+    best = np.zeros((*queries.shape[:-1], targets.shape[1]))
+    errors = np.full(targets.shape[1], np.inf)
     for penalty in _PENALTIES * len(inputs):
         shrunk = s**2 / (s**2 + penalty)
         fit = (u * shrunk) @ (u.T @ centred)
@@ -353,7 +345,7 @@ def _ridge(inputs: FloatArray, targets: FloatArray, queries: FloatArray) -> Floa
         error = left.mean(axis=0)
         better = error < errors
         answer = rows @ (vt.T * (s / (s**2 + penalty))) @ (u.T @ centred)
-        best[:, better], errors[better] = answer[:, better], error[better]
+        best[..., better], errors[better] = answer[..., better], error[better]
     return np.asarray(best + centre)
 
 
