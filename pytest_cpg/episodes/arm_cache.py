@@ -55,8 +55,10 @@ def arm_key(name: str, design: Design, model: Any, *, by_content: bool = False) 
     key, which is not yet bound, is told from others by its `fingerprint`.
     """
     values = _components(design.task, design.planner, model, by_content=by_content)
+    # A key of a user's may forget the settings that the name says.
     perturbation = [
-        _definition(f"perturbation {part.name!r}", part) for part in parts_of(design.perturbation)
+        [part.name, _definition(f"perturbation {part.name!r}", part)]
+        for part in parts_of(design.perturbation)
     ]
     values.update(arm=name, seed=int(design.seed), starts=design.starts, metric=design.metric)
     values.update(perturbation=perturbation)

@@ -56,7 +56,8 @@ def run_held(item: pytest.Item, nextitem: pytest.Item | None, gates: Any) -> Non
             "is_smoke": gate.is_smoke,
             "reports": [write(report=reports.pop(when)) for when in _LATE],
         }
-        reports["setup"].pytest_cpg_held = json.dumps(held)
+        # Of properties that a test records, reports show the text.
+        reports["setup"].pytest_cpg_held = json.dumps(held, default=str)
     for report in reports.values():
         hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

@@ -84,6 +84,18 @@ def designed(task=MAZE, planner=None, seed=3, episodes=20, **more):
     return Design(task=task, planner=planner, seed=seed, episodes=episodes, **more)
 
 
+class Gust:
+    """A user's perturbation, whose key says nothing of its settings; its name does."""
+
+    cache_key = "gust 1"
+
+    def __init__(self, strength):
+        self.name = f"gust-{strength:g}"
+
+    def push(self, states, moment):
+        return states
+
+
 def key(*, arm="oracle", task=MAZE, **changed):
     model = changed.pop("model", OracleDynamics(task))
     return arm_key(arm, designed(task, **changed), model)
@@ -111,6 +123,8 @@ OUR_CHANGES = [
     {"starts": "fixed"},
     {"metric": "return"},
     {"perturbation": DropActions(5)},
+    {"perturbation": Gust(0.5)},
+    {"perturbation": Gust(2)},
     # Bound by name, another maze may pass for this one.
     {"model": OracleDynamics(with_a_door())},
     {"model": Surrogate("finer mesh")},

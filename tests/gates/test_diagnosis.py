@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+import pytest_cpg
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arms import Execution
 from pytest_cpg.episodes.probe import starts_of
@@ -140,7 +141,9 @@ class Fragile:
 def measured(fault, learned, progress):
     """The gap of a fault, as the kind of gate measures and explains it."""
     design = design_of(fault)
-    spec = Spec(task=None, design=lambda _: design, criteria=Criteria(), diagnosed="auto")
+    spec = Spec(
+        task=None, design=lambda _: design, criteria=Criteria(), diagnosed="auto", perturbations={}
+    )
     run = Run(
         given={"oracle_dynamics": OracleDynamics(design.task), "training_data": None},
         execution=Execution(),
@@ -159,6 +162,20 @@ def test_a_weak_planner_is_named_by_default():
     result = measured(fault, fault.learned, Fragile(None))
     assert result.verdict == Verdict.PLANNER_BOTTLENECK
     assert result.diagnosis.cause == Cause.PLANNER
+
+
+def test_no_planner_is_weak_for_what_a_perturbation_makes_impossible():
+    result = pytest_cpg.evaluate(
+        "two-room",
+        lambda observations, actions: observations,
+        planner="preset",
+        perturbation="action-noise-3",
+        episodes=20,
+        cache=None,
+        diagnose="always",
+    ).result
+    assert result.oracle.success_rate < 0.5
+    assert result.diagnosis.cause == Cause.NONE, result.diagnosis
 
 
 def test_two_causes_are_named_where_neither_is_enough():

@@ -229,6 +229,10 @@ def test_its_own_body_and_marks_count(suite):
     pytester = suite(model="return conftest.right")
     pytester.change("test_tasks.py", "_suite():\n    pass", "_suite():\n    assert 0")
     pytester.runpytest().assert_outcomes(passed=2, failed=1)
+    pytester = suite(model="return conftest.right")
+    recorded = "_suite(record_property):\n    record_property('limits', {0.3})"
+    pytester.change("test_tasks.py", "_suite():\n    pass", recorded)
+    pytester.runpytest().assert_outcomes(passed=3)
     marks = "@pytest.mark.skip\n@pytest.mark.cpg_suite"
     suite(model="return conftest.right").change("test_tasks.py", "@pytest.mark.cpg_suite", marks)
     pytester.runpytest().assert_outcomes(passed=2, skipped=1)

@@ -226,7 +226,7 @@ def _headroom(
         starts = starts_of(design)
         run = ArmRun(
             "oracle",
-            replace(design, planner=wider, metric="success", perturbation=None),
+            replace(design, planner=wider, metric="success"),
             bound_as_truth(oracle, design, starts),
             starts.take(evenly(failed, count)),
             progress=partial(progress, "wider"),
