@@ -131,7 +131,7 @@ def test_a_perturbation_of_a_conftest_runs_on_workers_is_cached_and_replayed(rep
     assert "perturbation wind-0.05: recovered oracle" in flat(result)
     files = [*(repository.path / ".pytest_cache/d/cpg-arms").rglob("*")]
     assert files
-    again = repository.runpytest("--cpg-json=again.json")
+    again = repository.runpytest("-n", "2", "--cpg-json=again.json")
     again.assert_outcomes(failed=1)
     assert [*(repository.path / ".pytest_cache/d/cpg-arms").rglob("*")] == files
     first, second, third = (
