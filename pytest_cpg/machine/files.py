@@ -50,7 +50,7 @@ class FileKind:
             return None
         except OSError as error:
             # What would mend its content is no cure.
-            raise FileError(f"cannot use {self.name} {path}: {_hindrance(path, error)}") from None
+            raise FileError(f"cannot use {self.name} {path}: {hindrance(path, error)}") from None
         except UnicodeDecodeError as error:
             self.refuse(path, f"byte {error.start} is no UTF-8")
 
@@ -98,10 +98,10 @@ def write_bytes(path: Path, content: bytes, *, what: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, content)
     except OSError as error:
-        raise FileError(f"cannot write {what} {path}: {_hindrance(path, error)}") from None
+        raise FileError(f"cannot write {what} {path}: {hindrance(path, error)}") from None
 
 
-def _hindrance(path: Path, error: OSError) -> str:
+def hindrance(path: Path, error: OSError) -> str:
     """Return why a file can be neither read nor written, and what to do where that is known."""
     if os.path.isdir(path):
         return "it is a folder. Move it away, or name a file"
@@ -132,7 +132,7 @@ def locked(path: Path, *, what: str, patience: float = 30.0) -> Iterator[None]:
             f"it has ended."
         ) from None
     except OSError as error:
-        raise FileError(f"cannot write {what} {path}: {_hindrance(path, error)}") from None
+        raise FileError(f"cannot write {what} {path}: {hindrance(path, error)}") from None
 
 
 def ignore_in_git(folder: Path, *patterns: str) -> None:

@@ -27,7 +27,7 @@ from pytest_cpg.contracts.task import seen
 from pytest_cpg.contracts.world_model import OwnPolicy, Rollout
 from pytest_cpg.world_models.binding.binding import bind
 from pytest_cpg.world_models.binding.bound import OracleDynamics
-from pytest_cpg.world_models.binding.conventions import binds
+from pytest_cpg.world_models.binding.conventions import binds, describe
 from pytest_cpg.world_models.binding.torch_state import inference
 
 Rngs: TypeAlias = Sequence[np.random.Generator]
@@ -112,7 +112,7 @@ def shares_of(policy: Acting | Shares) -> list[tuple[Acting, float]]:
         cure = "write numbers above 0 that add up to 1"
         if abs(total - 100) <= 100 * _ROUNDING:
             cure = f"shares are parts of 1, so write {shares[0] / 100:g} for {shares[0]:g}"
-        elif isinstance(policy, Mapping):
+        elif total < 1 and any(not isinstance(acting, str) for acting, _ in pairs):
             cure += ". Of equal policies a mapping keeps one: give a list of (policy, share)"
         raise ValueError(f"policy has the shares {shares}, which add up to {total:g}: {cure}")
     return [(acting, share) for (acting, _), share in zip(pairs, shares, strict=True)]
@@ -225,7 +225,7 @@ def _planner_of(acting: Acting, task: Task, *, steps: int, hold: int) -> tuple[A
         callable(acting) and binds(called, 1) is False and binds(called, 2)
     ):
         raise ComponentError(
-            f"policy: {_named(acting)} is a model without a policy: write (planner, model)"
+            f"policy: {describe(acting)} is a model without a policy: write (planner, model)"
         )
     if callable(acting):
         return _Answering(acting, task, steps), truth

@@ -25,6 +25,7 @@ from pytest_cpg.contracts.task import (
     has_ended,
     observed,
 )
+from pytest_cpg.machine.files import FileError, hindrance
 from pytest_cpg.world_models.behaviour import Acting, Shares, followed, shares_of, turns
 
 # Episodes that are collected at once: more take more memory, and planners little less time.
@@ -106,7 +107,7 @@ class Transitions:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an ``.npz``, not compressed, so that `load` need not read it into memory.
 
-        Parent folders are made. Raises CpgError, naming the path and what the system says.
+        Parent folders are made. Raises FileError, naming the path and what the system says.
         """
         partial = Path(f"{os.fspath(path)}.part")
         try:
@@ -116,8 +117,8 @@ class Transitions:
                 np.savez(file, **self._arrays)  # type: ignore[arg-type]
             partial.replace(path)
         except OSError as error:
-            raise CpgError(
-                f"cannot write the transitions {os.fspath(path)}: {error.strerror or error}"
+            raise FileError(
+                f"cannot write the transitions {os.fspath(path)}: {hindrance(Path(path), error)}"
             ) from None
 
     @classmethod
