@@ -47,6 +47,13 @@ HALF = """
     return half
 """
 
+MANY = """
+
+@pytest.mark.parametrize("n", ["a", "b" * 60])
+@pytest.mark.cpg(task="track", max_verdict="MODEL BOTTLENECK")
+def test_many(n, cpg): pass
+"""
+
 
 @pytest.fixture
 def suite(repository):
@@ -178,6 +185,12 @@ def test_random_actions_must_not_pass_a_suite(suite):
 
 def test_a_suite_may_name_its_gates(suite):
     assert suite("max_gap=0.1, gates=['near']").runpytest("-k", "suite or near").ret == 0
+    for name, count in (("test_many", 2), ("test_man*", 2), ("test_many[b*", 1), ("*many*", 2)):
+        strict = f"max_gap=0.01, max_verdict='WITHIN LIMIT', gates=[{name!r}]"
+        result = suite(strict, more=MANY).runpytest()
+        rows = [line for line in result.outlines if re.match(r"  \S+\] +\+0.00 ", line)]
+        assert len(rows) == count, flat(result)
+        assert all(len(line) <= 80 for line in rows)
     result = suite("max_gap=0.1, gates=['nera']").runpytest()
     assert "no cpg gate is called 'nera'. Did you mean 'near'?" in flat(result)
     for wrong in ("[3]", "[]", "''"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -183,13 +184,15 @@ class Suite(CriteriaKind[SuiteFindings]):
         """Return the gap of the suite, and of each gate in it."""
         (criterion,) = result.criteria
         gap, episodes = criterion.found, sum(member.episodes for member in result.members)
-        names = fitted_names(tuple(member.gate for member in result.members), _MOST_COLUMNS).of
+        gates = tuple(member.gate for member in result.members)
+        names = fitted_names(gates, _MOST_COLUMNS, shares=False).of
         rows = []
         for member in result.members:
             interval = _gap((member,), "learned").interval(result.level)
-            rows.append(
-                _row(names[member.gate], interval, member.oracle, member.learned, member.episodes)
-            )
+            name = names[member.gate]
+            # The end of a long name tells it from others.
+            name = name if len(name) <= _MOST_COLUMNS else f"...{name[3 - _MOST_COLUMNS :]}"
+            rows.append(_row(name, interval, member.oracle, member.learned, member.episodes))
         oracle, learned = (
             sum(getattr(member, arm) * member.episodes for member in result.members) / episodes
             for arm in ("oracle", "learned")
@@ -222,14 +225,17 @@ def _body(task: str) -> str:
     The control suite draws the body's state before all that tells its tasks apart, and formulas
     draw as it does; their states have other columns, so that digests of them differ.
 
-    >>> _body("dmc:ball_in_cup-catch"), _body("ball-in-cup-catch"), _body("reacher-easy")
-    ('ball', 'ball', 'reacher')
+    >>> _body("dmc:ball_in_cup-catch"), _body("ball-in-cup-catch"), _body("maze (within=0.2)")
+    ('ball', 'ball', 'maze')
     """
-    return task.removeprefix("dmc:").replace("_", "-").partition("-")[0]
+    return re.split("[-_ (,]", task.removeprefix("dmc:"), maxsplit=1)[0]
 
 
 def _is_meant(gate: str, wanted: str) -> bool:
-    return gate == wanted or gate.endswith(f"::{wanted}") or fnmatchcase(gate, wanted)
+    """Say whether a gate's id, its test, or the test of all parameters is called so."""
+    test = gate.rpartition("::")[2]
+    names = (gate, test, test.partition("[")[0])
+    return wanted in names or any(fnmatchcase(name, wanted) for name in names)
 
 
 def _counted(members: Sequence[Member]) -> str:
