@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ from official_weights import dreamer, tdmpc2
 
 from pytest_cpg.contracts import WorldModelError
 from pytest_cpg.tasks.grids import maze
-from pytest_cpg.world_models import Decoded, bind, fit_decoder
+from pytest_cpg.tasks.pixel_task import seen_as_pixels
+from pytest_cpg.world_models import Decoded, bind, collect_transitions, fit_decoder
 from pytest_cpg.world_models.checkpoints import readers
 from pytest_cpg.world_models.checkpoints.dreamer import DreamerV3
 from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
@@ -49,6 +52,24 @@ def test_a_recurrent_model_keeps_its_memory_when_its_observations_are_decoded():
     assert torch.equal(decoded.update(latents, actions, seen), model.update(latents, actions, seen))
     assert torch.equal(decoded.decode(latents), model.decode(latents))
     assert not hasattr(decoded, "reward")
+
+
+def test_what_a_model_of_pictures_sees_is_read_by_a_network_whose_error_is_told(tmp_path):
+    pytest.importorskip("PIL")
+    torch.save(tdmpc2(channels=8, bins=11, action=2), tmp_path / "model.pt")
+    task = seen_as_pixels("maze", size=64, stack=3)
+    settings = {name: value for name, value in SETTINGS.items() if name != "obs_keys"}
+    model = readers.load(tmp_path / "model.pt", task, rate_by="observations", **settings)
+    found = bound(model, task)
+    assert found.swapped == ("dynamics", "decoder")
+    (note,) = found.notes
+    left = int(re.fullmatch(r"plans are rated by .* it leaves (\d+) % of the .*", note)[1])
+    # Of convolutions with random weights.
+    seen = collect_transitions(task, count=100, seed=3, with_frames=True)
+    off = np.asarray(model.decode(model.encode(seen.frames))) - seen.observations
+    share = (off**2).mean() / seen.observations.var(axis=0).mean()
+    assert 0.1 < share < 0.9
+    assert left / 100 == pytest.approx(share, abs=0.25)
 
 
 def test_what_rates_a_checkpoints_plans_is_chosen_beside_it(tmp_path):

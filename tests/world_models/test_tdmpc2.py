@@ -14,7 +14,6 @@ from official_weights import tdmpc2, tdmpc2_before, tdmpc2_december
 from pytest_cpg.contracts import BoxActions, WorldModelError
 from pytest_cpg.world_models import inference
 from pytest_cpg.world_models.binding.mish import mish
-from pytest_cpg.world_models.checkpoints.readers import load
 from pytest_cpg.world_models.checkpoints.tdmpc2 import TDMPC2
 
 SETTINGS = {
@@ -217,9 +216,6 @@ def test_a_network_of_frames_is_held_to_pictures_as_it_reads_them(tmp_path):
         model.for_task(task)
     task.picture_shape = (3, 64, 64, 3)
     assert model.for_task(task) is model
-    torch.save(tdmpc2(channels=8, bins=11, action=2), tmp_path / "model.pt")
-    with pytest.raises(WorldModelError, match="is given pictures: leave it out"):
-        load(tmp_path / "model.pt", task, rate_by="observations", **OF_PIXELS)
     with pytest.raises(WorldModelError, match=r"this TDMPC2 reads numbers, and .*\. Leave "):
         TDMPC2.of(tdmpc2(bins=11, action=2), **SETTINGS).for_task(task)
     with pytest.raises(WorldModelError, match="do not say action_repeat, simnorm_dim, discount"):

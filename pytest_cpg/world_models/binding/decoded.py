@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.contracts.parts import has
@@ -14,7 +15,11 @@ from pytest_cpg.world_models.binding.tensors import Tensor, on_arrays, torch
 from pytest_cpg.world_models.binding.tiling import is_thread_safe
 from pytest_cpg.world_models.binding.torch_state import one_torch_thread, place_of
 
-_ROWS, _RATE = 256, 2e-3
+_ROWS, _RATE, _STILL = 256, 2e-3, 1e-6
+_RATED = (
+    "plans are rated by what a network reads from the model's latents: it leaves {:.0f} % of the "
+    "variance of observations that it was not fitted on"
+)
 
 
 class Decoded(torch.nn.Module):
@@ -32,6 +37,9 @@ class Decoded(torch.nn.Module):
     def __init__(self, model: Any, decoder: Callable[[Tensor], Tensor] | None = None) -> None:
         super().__init__()
         self.model = model
+        left = getattr(decoder, "unread", None)
+        #: What a reader of the result has to know.
+        self.note = _RATED.format(100 * left) if left is not None else ""
         self.decoder = model.decode if decoder is None else decoder
         self._has_own_decoder = decoder is None
         if has(model, Memory):
@@ -57,17 +65,30 @@ class Decoded(torch.nn.Module):
 
 
 def fit_decoder(
-    model: Any, observations: FloatArray, *, seed: int, hidden: int = 256, steps: int = 1000
+    model: Any,
+    observations: FloatArray,
+    *,
+    seed: int,
+    frames: npt.NDArray[np.uint8] | None = None,
+    hidden: int = 256,
+    steps: int = 1000,
 ) -> torch.nn.Sequential:
     """Return a network that maps latents to the observations [T, O] they were encoded from.
 
     For models that are stored without a decoder: two hidden layers, by Adam on the squared error
-    in units of each column's deviation.
+    in units of each column's deviation. Of a model that sees pictures, latents are those of the
+    ``frames`` [T, F, H, W, C], and ``unread`` of the network is the share of the variance that it
+    leaves of every tenth observation, which it is then not fitted on.
     """
     generator = torch.Generator().manual_seed(seed)
-    latents = torch.tensor(model.encode(observations), dtype=torch.float32)
+    seen = observations if frames is None else frames
+    parts = [model.encode(seen[row : row + _ROWS]) for row in range(0, len(seen), _ROWS)]
+    latents = torch.cat([torch.as_tensor(part, dtype=torch.float32) for part in parts])
     targets = torch.tensor(np.asarray(observations), dtype=torch.float32)
-    mean, scale = targets.mean(dim=0), targets.std(dim=0).clamp(min=1e-6)
+    is_held = torch.arange(len(latents)) % 10 == (9 if frames is not None else -1)
+    held, answers = latents[is_held], targets[is_held]
+    latents, targets = latents[~is_held], targets[~is_held]
+    mean, scale = targets.mean(dim=0), targets.std(dim=0).clamp(min=_STILL)
     network = torch.nn.Sequential(
         _linear(latents.shape[1], hidden, generator),
         torch.nn.SiLU(),
@@ -89,6 +110,12 @@ def fit_decoder(
     with torch.no_grad():
         last.weight.mul_(scale[:, None])
         last.bias.mul_(scale).add_(mean)
+    fitted: Any = network
+    if len(held):
+        moves = answers.std(dim=0) > _STILL
+        with torch.no_grad():
+            off = (network(held) - answers)[:, moves] / answers.std(dim=0)[moves]
+        fitted.unread = float(off.square().mean())
     # Latents are of the model's precision.
     return network.to(place_of(model)["dtype"]).eval().requires_grad_(requires_grad=False)
 

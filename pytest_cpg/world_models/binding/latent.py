@@ -136,6 +136,7 @@ def bind_latent(
         has_own_cost=cost is not None,
         notes=(
             *misspelt(whole),
+            *filter(None, [getattr(whole, "note", "")]),
             *(_unused(whole, is_nested=learned is not whole) if rates else ()),
             *[_OTHER_COST] * (is_other and rating.rates_steps),
             *[_BLIND_COST] * (cost is not None and is_blind(cost, latents, plans, *noise)),

@@ -29,6 +29,8 @@ Kind: TypeAlias = Literal["torchscript", "export"]
 
 # Observations that a decoder is fitted on.
 _SEEN = 4000
+# Pictures are drawn before and after each step.
+_DRAWN = 1000
 SUFFIXES = (".pt", ".pth", ".ckpt", ".pt2", ".onnx", ".safetensors")
 _CLASS = """\
 {path!r} holds {count} tensors ({names}, ...), which are neither TD-MPC2's nor DreamerV3's. Say
@@ -152,13 +154,11 @@ def _decoded(model: Any, task: Task | None) -> Any:
             'this model has no decoder, and rate_by = "observations" fits one on observations of a '
             "task: give the task."
         )
-    if has(task, SeenAsPictures):
-        raise WorldModelError(
-            'rate_by = "observations" fits a decoder on observations, and this model is given '
-            "pictures: leave it out, and plans are rated by the model's own reward."
-        )
-    seen = collect_transitions(task, count=_SEEN, seed=0).observations
-    return Decoded(model, fit_decoder(model, seen, seed=0))
+    is_drawn = has(task, SeenAsPictures)
+    seen = collect_transitions(
+        task, count=_DRAWN if is_drawn else _SEEN, seed=0, with_frames=is_drawn
+    )
+    return Decoded(model, fit_decoder(model, seen.observations, frames=seen.frames, seed=0))
 
 
 def kind_of(file: str | os.PathLike[str] | IO[bytes]) -> Kind | None:
