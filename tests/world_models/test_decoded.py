@@ -64,12 +64,12 @@ def test_what_a_model_of_pictures_sees_is_read_by_a_network_whose_error_is_told(
     assert found.swapped == ("dynamics", "decoder")
     (note,) = found.notes
     left = int(re.fullmatch(r"plans are rated by .* it leaves (\d+) % of the .*", note)[1])
-    # Of convolutions with random weights.
-    seen = collect_transitions(task, count=100, seed=3, with_frames=True)
-    off = np.asarray(model.decode(model.encode(seen.frames))) - seen.observations
-    share = (off**2).mean() / seen.observations.var(axis=0).mean()
-    assert 0.1 < share < 0.9
-    assert left / 100 == pytest.approx(share, abs=0.25)
+    # Convolutions with random weights tell some of where the agent is.
+    assert 20 < left < 90
+    drawn = collect_transitions(task, count=1000, seed=0, with_frames=True)
+    frames, places = drawn.frames[9::10], drawn.observations[9::10]
+    off = np.asarray(model.decode(model.encode(frames))) - places
+    assert left == round(100 * (off**2 / places.var(axis=0, ddof=1)).mean())
 
 
 def test_what_rates_a_checkpoints_plans_is_chosen_beside_it(tmp_path):
