@@ -48,7 +48,7 @@ def rank_models(
 ) -> Ranking:
     """Return the ranking of models by success counts, of outcomes [M, starts], or mean returns.
 
-    Bools are successes, and other finite numbers returns, of which only the order of means counts.
+    Bools are successes, and finite floats returns, of which only the order of means counts.
 
     Of successes it is that of Bradley and Terry (Biometrika 39:324-345, 1952) where on each start a
     model beats those that fail where it succeeds, and equal outcomes are half a win for each. Rank
@@ -85,7 +85,8 @@ def _check_outcomes(names: Sequence[str], outcomes: ArrayLike) -> NDArray[Any]:
     if isinstance(names, str) or len(names) < 2 or len(set(names)) < len(names):
         raise ValueError(f"need different names of at least two models, got {names!r}")
     solved = np.asarray(outcomes)
-    is_finite = solved.dtype.kind in "biuf" and np.isfinite(solved).all()
+    # Whole numbers may be outcomes or returns.
+    is_finite = solved.dtype.kind == "b" or (solved.dtype.kind == "f" and np.isfinite(solved).all())
     if not is_finite or solved.ndim != 2 or len(solved) != len(names):
         raise ValueError(
             f"need bool outcomes or finite returns [{len(names)} models, starts], got "
@@ -93,7 +94,7 @@ def _check_outcomes(names: Sequence[str], outcomes: ArrayLike) -> NDArray[Any]:
         )
     if solved.shape[1] < FEWEST_STARTS_TO_RANK:
         raise ValueError(f"need at least {FEWEST_STARTS_TO_RANK} starts, got {solved.shape[1]}")
-    return solved if solved.dtype == np.bool_ else solved.astype(np.float64)
+    return solved
 
 
 def _ranks(counts: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
