@@ -25,7 +25,7 @@ from pytest_cpg.contracts import (
 from pytest_cpg.contracts.parts import CacheKey, has
 from pytest_cpg.contracts.task import Pictures
 from pytest_cpg.tasks.goal_task import GoalTask, TaskAround
-from pytest_cpg.tasks.pictures import rendered
+from pytest_cpg.tasks.pictures import HEIGHT, rendered
 from pytest_cpg.tasks.pixels import Drawing, Pixels, check_plain, resized
 from pytest_cpg.tasks.renderer import Frames
 
@@ -220,9 +220,14 @@ class PixelTask(TaskAround):
         return frames.reshape(count, *self.picture_shape)
 
     @property
-    def render(self) -> Callable[[FloatArray], Frames] | None:
-        """Draws states [B, S] as the inner task does, and beside it what models see of them."""
-        return self._beside if has(self.inner, Pictures) else None
+    def render(self) -> Callable[[FloatArray], Frames]:
+        """Draws states [B, S] as the inner task does, if it does, and beside what models see."""
+        return self._beside if has(self.inner, Pictures) else self._alone
+
+    def _alone(self, states: FloatArray) -> Frames:
+        times = max(1, HEIGHT // self.pixels.size)
+        frames = self.pictures(states).repeat(times, axis=2).repeat(times, axis=3)
+        return np.concatenate([*np.moveaxis(frames, 1, 0)], axis=2)
 
     def _beside(self, states: FloatArray) -> Frames:
         shown = rendered(self.inner, self._inner(states))

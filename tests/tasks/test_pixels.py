@@ -234,6 +234,10 @@ def test_environments_are_drawn_by_their_own_render_in_whatever_order():
     for at in states[::-1]:
         places = task.pictures(at)[:, -1, 0, :, 0].argmax(axis=1)
         np.testing.assert_array_equal(places, task.observe(at)[:, 0])
+    # A film shows what models see where the environment has no other pictures: 6 times as large.
+    film, seen = task.render(states[4]), task.pictures(states[4])
+    assert film.shape == (3, 240, 720, 3)
+    np.testing.assert_array_equal(film[:, ::6, ::6], np.concatenate([*seen.swapaxes(0, 1)], axis=2))
     sent = pickle.loads(pickle.dumps(task))  # noqa: S301 - our own
     np.testing.assert_array_equal(sent.pictures(states[4]), task.pictures(states[4]))
     with pytest.raises(ComponentError, match='Let it make one with render_mode="rgb_array"'):
