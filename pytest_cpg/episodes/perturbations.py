@@ -97,7 +97,24 @@ class _Timed:
 
 
 @dataclass(frozen=True, slots=True)
-class DropActions(_Timed):
+class _NextActions(_Timed):
+    """Something befalls the next ``count`` planned actions."""
+
+    count: int
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        _keep_whole(self, "count", least=0, most=_MOST_STEPS)
+        self._check_moments()
+
+    @property
+    def name(self) -> str:
+        """The name, as a marker takes it."""
+        return f"{self.kind}-{self.count}{self._when}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropActions(_NextActions):
     """After some step the next planned actions are lost; the idle action takes their place.
 
     The time of the environment goes on, and the budget with it. Without any of ``at``, ``every``
@@ -108,16 +125,7 @@ class DropActions(_Timed):
     between one loss and the next, ``probability`` that of a loss to begin after a step, in (0, 1].
     """
 
-    count: int
-
-    def __post_init__(self) -> None:
-        _keep_whole(self, "count", least=0, most=_MOST_STEPS)
-        self._check_moments()
-
-    @property
-    def name(self) -> str:
-        """The name, as a marker takes it."""
-        return f"drop-next-{self.count}{self._when}"
+    kind: ClassVar[str] = "drop-next"
 
     def act(self, planned: FloatArray, moment: Moment) -> FloatArray:
         """Return the idle action in place of lost ones."""
@@ -126,23 +134,14 @@ class DropActions(_Timed):
 
 
 @dataclass(frozen=True, slots=True)
-class SkipActions(_Timed):
+class SkipActions(_NextActions):
     """The queue of planned actions is shortened by the next ones, and no time passes.
 
     As the paper that introduced the gap drops actions: once, after a number of steps that is drawn
     from 1 to half the budget, unless ``at``, ``every`` or ``probability`` say when.
     """
 
-    count: int
-
-    def __post_init__(self) -> None:
-        _keep_whole(self, "count", least=0, most=_MOST_STEPS)
-        self._check_moments()
-
-    @property
-    def name(self) -> str:
-        """The name, as a marker takes it."""
-        return f"skip-next-{self.count}{self._when}"
+    kind: ClassVar[str] = "skip-next"
 
     def skip(self, moment: Moment) -> IntArray:
         """Return how many planned actions are skipped [B]."""
