@@ -10,7 +10,7 @@ import time
 import figures
 import numpy as np
 from spread import COLLECTED, HERE, parsed, results_of, run
-from worlds import described, fitted, judged, planner_of, task_of
+from worlds import PLANNERS, described, fitted, judged, task_of
 
 from pytest_cpg.stats import wilson_interval
 from pytest_cpg.world_models import Transitions, collect_transitions
@@ -53,7 +53,7 @@ def pump_cartpole(observations):
 ACTS = {
     "random": lambda name: "random",
     "held": lambda name: "held-5",
-    "oracle planner": planner_of,
+    "oracle planner": PLANNERS.get,
     "energy-aware": {"cartpole-swingup": pump_cartpole, "acrobot-swingup": pump_acrobot}.get,
 }
 
@@ -113,7 +113,7 @@ def measured(cell):
             count=size - size // 2,
             seed=100 * seed + 50,
             episode_steps=task_of(name).budget,
-            policy=(planner_of(name), model),
+            policy=(PLANNERS[name], model),
             noise=NOISE,
         )
     else:

@@ -19,7 +19,7 @@ from itertools import pairwise
 import figures
 import numpy as np
 from spread import HERE, parsed, results_of
-from worlds import described, fitted, judged, planner_of, task_of
+from worlds import PLANNERS, described, fitted, judged, task_of
 
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.episodes.design import Design
@@ -42,7 +42,7 @@ HELD = "held-3"
 
 def bought(way, name, model, found, *, count, seed):
     """Return transitions that a gate's result leads to, and what they were chosen by."""
-    task, planner = task_of(name), planner_of(name)
+    task, planner = task_of(name), PLANNERS[name]
     if way == "half":
         first, by = bought("targeted", name, model, found, count=count // 2, seed=seed)
         rest, _ = bought("uniform", name, model, None, count=count - count // 2, seed=seed + 500)
