@@ -13,7 +13,14 @@ import pytest
 
 from pytest_cpg.gates import BASELINE, HISTORY, PREFIX
 from pytest_cpg.machine.exits import is_refused, is_success, left_by, refuse_success
-from pytest_cpg.plugin.kinds import EXTENSION_POINTS, KINDS, Collected, GateKinds, had_gates
+from pytest_cpg.plugin.kinds import (
+    EXTENSION_POINTS,
+    KINDS,
+    Collected,
+    GateKinds,
+    had_gates,
+    is_hook,
+)
 
 if TYPE_CHECKING:
     from pytest_cpg.plugin.gate_hooks import GateHooks
@@ -47,7 +54,7 @@ class SessionHooks:
         own = getattr(plugin, "__dict__", ())
         hooks = ((name, getattr(manager.hook, name)) for name in EXTENSION_POINTS)
         kind = type(plugin)
-        if not any(
+        if not any(map(is_hook, own)) and not any(
             name in own or hasattr(kind, name) or hook.get_hookimpls() for name, hook in hooks
         ):
             return
@@ -56,6 +63,8 @@ class SessionHooks:
         except pytest.UsageError as error:
             if not self._has_begun:
                 raise
+            # Pytest would end for a hook that nobody knows, and say nothing else.
+            manager.unregister(plugin)
             from pytest_cpg.plugin.item import fail
 
             fail(str(error))

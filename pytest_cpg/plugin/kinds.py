@@ -139,7 +139,15 @@ KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
 def _contributed(plugin: Any) -> Mapping[str, Any]:
     """Return the kinds of gate that a plugin contributes, or raise pytest.UsageError."""
     # An object that answers to every name has those that it lists, as for pytest.
-    names = EXTENSION_POINTS.keys() & {*dir(plugin)}
+    listed = {*dir(plugin)}
+    for name in sorted(name for name in listed - EXTENSION_POINTS.keys() if is_hook(name)):
+        if callable(hook := getattr(plugin, name)) and not _is_optional(hook):
+            from pytest_cpg.contracts.lookup import did_you_mean
+
+            raise pytest.UsageError(
+                f"pytest-cpg has no hook {name}. {did_you_mean(name, EXTENSION_POINTS)}"
+            )
+    names = EXTENSION_POINTS.keys() & listed
     hooks = {name: getattr(plugin, name) for name in EXTENSION_POINTS if name in names}
     for name, hook in hooks.items():
         if not (hook is None or callable(hook)):
@@ -161,6 +169,17 @@ def _contributed(plugin: Any) -> Mapping[str, Any]:
             f"of gate."
         )
     return found or {}
+
+
+def is_hook(name: str) -> bool:
+    """Say whether pytest takes a function of this name for a hook of ours."""
+    return name.startswith("pytest_cpg_")
+
+
+def _is_optional(hook: Any) -> bool:
+    """Say whether a function is a hook only where there is such a hook."""
+    options = getattr(hook, "pytest_impl", None)
+    return isinstance(options, dict) and bool(options.get("optionalhook"))
 
 
 def _near(name: str, markers: Iterable[str]) -> list[str]:

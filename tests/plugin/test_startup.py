@@ -118,6 +118,19 @@ def test_a_hook_of_unknown_arguments_is_refused_in_a_session_without_gates(pytes
     assert "Argument(s) {'task'} are declared in the hookimpl but can not be found" in said
 
 
+@pytest.mark.parametrize("place", ["", "folder/"])
+def test_a_misspelt_hook_is_told_the_right_name(pytester, place):
+    pytester.mkpydir("folder")
+    wrong = "def pytest_cpg_perturbation(): return {}\n"
+    pytester.makepyfile(**{f"{place}conftest": wrong, f"{place}test_plain": "def test_p(): pass"})
+    result = pytester.runpytest_inprocess("-p", "no:hypothesispytest")
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    assert (
+        "pytest-cpg has no hook pytest_cpg_perturbation. Did you mean 'pytest_cpg_perturbations'?"
+    ) in flat(result)
+    assert "INTERNALERROR" not in flat(result)
+
+
 WORKERS = """
 import sys
 
