@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unittest
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.card import Card, Ruling
     from pytest_cpg.plugin.marker import Gate
 
+SKIPS = (pytest.skip.Exception, unittest.SkipTest)
+"""What skips a test."""
 _MOST_IN_LINE = 300
 # What pytest says of a name in an assertion that failed.
 _WHERE = re.compile(r"E? +\+ +where ")
@@ -58,6 +61,8 @@ def put_on_report(
             _place(item, report, _brief(attempt, str(call.excinfo.value)))
         report.longrepr = disarmed(report.longrepr)
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": attempt.number}
+    # Of what hooks of others make of the report, this tells.
+    values["is_skip"] = call.excinfo is not None and call.excinfo.errisinstance(SKIPS)
     if is_last:
         values["judgements"] = dump(judgements)
         values["measurements"] = json.dumps(attempt.measurements)

@@ -57,6 +57,11 @@ _NO_XFAIL = (
     'say which verdict it accepts: max_verdict="ABOVE LIMIT".'
 )
 
+_TURNED = (
+    "error in {when}: nothing skipped it, and a hook made its report a skipped one. Skip in the "
+    "test, or by a marker"
+)
+
 _NO_FAMILY = (
     "--cpg-correction=holm shares one error rate among all gates of the project, and needs to know "
     "how many they are. Set cpg_family_size in the ini file, or keep a baseline."
@@ -305,6 +310,9 @@ def _entry_of(report: pytest.TestReport, kinds: Kinds) -> Entry | None:
     }
     if report.skipped:
         outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
+        is_real = outcome == "xfailed" or getattr(report, "pytest_cpg_is_skip", False)
+        if not (is_real or measured["is_refused"]):
+            return Entry(outcome="error", detail=_TURNED.format(when=report.when), **measured)
         why = getattr(report, "wasxfail", str(report.longrepr))
         return Entry(outcome=outcome, detail=EMPTY_SET if EMPTY_SET in why else "", **measured)
     if report.when == "call":

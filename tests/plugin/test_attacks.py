@@ -320,6 +320,29 @@ def test_a_report_that_a_hook_turns_into_a_passed_one_hides_no_gate(attacked, wo
     result.stdout.fnmatch_lines(["* F test_skipped * 1.00 0.00 *"])
 
 
+SKIPPED = """
+
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "setup":
+        report.outcome, report.longrepr = "skipped", (__file__, 1, "Skipped: not today")
+    return report
+"""
+
+
+@both_ways
+def test_a_report_that_a_hook_turns_into_a_skipped_one_before_the_gate_runs_hides_none(
+    attacked, workers
+):
+    suite = "\n\n@pytest.mark.cpg_suite(max_gap=0.9)\ndef test_suite(): ..."
+    skips = GOOD.replace("test_good(cpg): ...", "test_skips(): pytest.skip()")
+    result = attacked(BAD + suite + skips, *workers, conftest=SKIPPED)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    said = "nothing skipped it, and a hook made its report a skipped one"
+    assert flat(result).count(said) == 3
+
+
 EXCUSES = """
 
 @pytest.hookimpl(wrapper=True)
