@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from pytest_cpg.contracts import (
     BoolArray,
     BrokenModelError,
     ComponentError,
+    CpgError,
     FloatArray,
     IntArray,
     Task,
@@ -19,7 +23,7 @@ from pytest_cpg.contracts import (
     WorldModelError,
 )
 from pytest_cpg.episodes.moment import Moment
-from pytest_cpg.episodes.perturbations import Perturbation, parts_of
+from pytest_cpg.episodes.perturbations import EFFECTS, Perturbation, parts_of
 
 
 class Disturbance:
@@ -36,7 +40,7 @@ class Disturbance:
         self._episodes, self._seed = episodes, seed
         self._world, self._parts = task, parts_of(perturbation)
         for _, part in self._having("world"):
-            self._world = part.world(self._world)
+            self._world = _called(part, "world", self._world)
             if not callable(getattr(self._world, "step", None)):
                 raise ComponentError(
                     f"perturbation {part.name!r}: world() returned {self._world!r:.80}; return a "
@@ -57,12 +61,11 @@ class Disturbance:
     ) -> FloatArray:
         """Return values [B, ...] after all that has this effect; raise ComponentError for none."""
         for number, part in self._having(effect):
-            moment = self._moment(number, rows, steps)
-            # Of what is changed in place, nobody would see that it took effect.
-            changed = np.asarray(getattr(part, effect)(values.copy(), moment))
+            changed = self._answer(number, part, effect, rows, steps, values)
             # A simulator that has diverged by itself is named as such.
             is_whole = (
                 changed.shape == values.shape
+                and changed.dtype.kind in "fiub"
                 and not (np.isfinite(values) & ~np.isfinite(changed)).any()
             )
             if not is_whole or (effect == "act" and not self._are_actions(changed)):
@@ -72,6 +75,28 @@ class Disturbance:
                 )
             values = changed
         return values
+
+    def _answer(
+        self, number: int, part: Any, effect: str, rows: IntArray, steps: IntArray, *values: Any
+    ) -> Any:
+        """Return what a part makes of values, as an array; raise ComponentError if not always so.
+
+        One of a user's is asked twice. Whatever it remembers beside `Moment.kept` shows.
+        """
+        memory = deepcopy(self._memories[number]) if not _is_ours(part) else None
+        moment = self._moment(number, rows, steps)
+        # Of what is changed in place, nobody would see that it took effect.
+        answer = _asked(part, effect, *(value.copy() for value in values), moment)
+        if memory is not None:
+            then = replace(self._moment(number, rows, steps), memory=memory)
+            again = _asked(part, effect, *(value.copy() for value in values), then)
+            if answer.dtype.kind != "O" and answer.tobytes() != again.tobytes():
+                raise ComponentError(
+                    f"perturbation {part.name!r}: {effect}() answered otherwise when it was asked "
+                    f"again, so that no two arms would have the same. Keep nothing in the object "
+                    f"or beside it: what lasts is in moment.kept(), and moment.rng() draws."
+                )
+        return answer
 
     def _are_actions(self, actions: FloatArray) -> bool:
         return bool(self._task.actions.contains(actions).all())
@@ -128,7 +153,7 @@ class Disturbance:
             return lost
         is_new = self._asked[rows] != steps
         for number, part in skipping:
-            skipped = np.asarray(part.skip(self._moment(number, rows, steps)))
+            skipped = self._answer(number, part, "skip", rows, steps)
             if skipped.shape != lost.shape or skipped.dtype.kind not in "iu" or (skipped < 0).any():
                 raise ComponentError(
                     f"perturbation {part.name!r}: skip() returned {skipped!r:.80}; return "
@@ -163,3 +188,41 @@ class Disturbance:
             changed[new] |= (self._task.step(states[new], actions[new]) != after[new]).any(axis=1)
         self._perturbed[rows] |= changed & counts
         return actions, pushed
+
+
+def _is_ours(part: object) -> bool:
+    return type(part).__module__.startswith("pytest_cpg.")
+
+
+def _asked(part: Any, effect: str, *given: Any) -> Any:
+    """Return what a method returns as an array, whatever it is."""
+    answer = _called(part, effect, *given)
+    try:
+        return np.asarray(answer)
+    # Rows of different lengths, or what cannot be read.
+    except (TypeError, ValueError) as error:
+        raise ComponentError(
+            f"perturbation {part.name!r}: {effect}() returned {answer!r:.80}, which is no array: "
+            f"{error}"
+        ) from None
+
+
+def _called(part: Any, effect: str, *given: Any) -> Any:
+    """Return what a method returns; its own exception goes on, and says whose it is."""
+    method, where = getattr(part, effect), f"{effect}() of perturbation {part.name!r}"
+    try:
+        inspect.signature(method).bind(*given)
+    except TypeError as error:
+        raise ComponentError(
+            f"{where} cannot be called: {error}. Write def {effect}(self{EFFECTS[effect]})."
+        ) from None
+    # Of some callables nothing tells what they take.
+    except ValueError:
+        pass
+    try:
+        return method(*given)
+    except CpgError:
+        raise
+    except Exception as error:
+        error.add_note(f"pytest-cpg: raised by {where}.")
+        raise

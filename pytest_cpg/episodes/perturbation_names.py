@@ -5,8 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
+from pytest_cpg.contracts.errors import own_frames
 from pytest_cpg.contracts.lookup import nearest
 from pytest_cpg.episodes.perturbations import (
     ActionNoise,
@@ -50,6 +53,7 @@ _EXAMPLES = (
     "skip-next-5",
 )
 _WRITE = f"Write one such as {', '.join(map(repr, _EXAMPLES))}."
+_OBJECT = "Return an object with a name, and any of world, see, skip, act and push."
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _BEHIND = re.compile(rf"(?:-({_NUMBER}))?((?:-[a-z]+-{_NUMBER})*)")
 _WORDS = re.compile(rf"-([a-z]+)-({_NUMBER})")
@@ -90,7 +94,10 @@ def _made(text: str, known: Mapping[str, PerturbationFactory]) -> Perturbation:
     meant = [(name, match) for name, match in behind if match and text.startswith(name)]
     name, match = max(meant, key=lambda one: len(one[0]), default=("", None))
     numbers = [_figure(match[1])] if match and match[1] else []
-    moments = {word: _figure(when) for word, when in _WORDS.findall(match[2] if match else "")}
+    words = _WORDS.findall(match[2] if match else "")
+    moments = {word: _figure(when) for word, when in words}
+    if len(moments) < len(words):
+        raise ValueError(f"perturbation {text!r} says a word twice. Write each of them once")
     try:
         inspect.signature(known[name]).bind(*numbers, **moments)
     except (KeyError, TypeError):
@@ -103,7 +110,23 @@ def _made(text: str, known: Mapping[str, PerturbationFactory]) -> Perturbation:
         close = nearest(re.split(rf"-{_NUMBER}", text)[0], others) or nearest(text, _EXAMPLES)
         fix = f"Did you mean {close!r}?" if close else _WRITE
         raise ValueError(f"no perturbation is named {text!r}. {fix}") from None
-    return _checked(known[name](*numbers, **moments))
+    if known is PERTURBATIONS or known[name] is PERTURBATIONS.get(name):
+        return known[name](*numbers, **moments)
+    return _contributed(text, name, partial(known[name], *numbers, **moments))
+
+
+def _contributed(text: str, name: str, make: Callable[[], Any]) -> Perturbation:
+    """Return what a user's factory makes; raise ValueError, naming the perturbation."""
+    factory = f"perturbation {text!r}: what makes {name!r}"
+    try:
+        made = make()
+    except Exception as error:
+        frames = own_frames(error)
+        where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        raise ValueError(f"{factory} raised {type(error).__name__}: {error}{where}") from error
+    check_perturbation(made, _OBJECT, what=f"{factory} returned")
+    perturbation: Perturbation = made
+    return perturbation
 
 
 def _needs_number(make: PerturbationFactory, moments: Mapping[str, Any]) -> bool:

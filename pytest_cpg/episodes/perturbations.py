@@ -47,7 +47,14 @@ class Perturbation(Protocol):
         """As reports have it, and the marker."""
 
 
-EFFECTS = ("world", "see", "skip", "act", "push")
+EFFECTS = {
+    "world": ", task",
+    "see": ", states, moment",
+    "skip": ", moment",
+    "act": ", actions, moment",
+    "push": ", states, moment",
+}
+"""What the method of each takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,11 +320,13 @@ class Several:
         return ",".join(part.name for part in self.parts)
 
 
-def check_perturbation(value: Any, cure: str) -> None:
+def check_perturbation(
+    value: Any, cure: str, *, what: str = "need a perturbation or its name, got"
+) -> None:
     """Raise ValueError, with the cure, for what has no effect, and for what has no name."""
     has_effect = any(callable(getattr(value, effect, None)) for effect in EFFECTS)
     if isinstance(value, type) or not (has_effect or isinstance(value, Several)):
-        raise ValueError(f"need a perturbation or its name, got {value!r}. {cure}")
+        raise ValueError(f"{what} {value!r:.80}. {cure}")
     if not isinstance(getattr(value, "name", None), str):
         raise ValueError(f"the perturbation {value!r:.60} has no name. Give it one: a text")
 

@@ -14,6 +14,7 @@ from pytest_cpg.contracts import FloatArray, WorldModelError
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, Starts
+from pytest_cpg.episodes.perturbations import parts_of
 from pytest_cpg.episodes.probe import check_unchanged, imagined
 from pytest_cpg.episodes.stage import Progress, Stage
 from pytest_cpg.machine.fingerprint import fingerprint, source_of
@@ -51,8 +52,9 @@ def arm_workload(
     learned = learned_of(model)
     content = _content_of(design, model)
     brings_planner = bound.planner is not None
+    wrong = [(part, f"the perturbation {part.name!r}") for part in parts_of(design.perturbation)]
     return Workload.of(
-        ((design.task, f"the task {design.task.name!r}"), (learned, describe(learned))),
+        ((design.task, f"the task {design.task.name!r}"), (learned, describe(learned)), *wrong),
         _Loaded,
         (design, model, brings_planner, probe, imagined(bound, probe), content),
         name=f"the planner {design.planner.name!r}",

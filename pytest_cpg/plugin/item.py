@@ -239,6 +239,10 @@ def merge(kind: str, contributions: Iterable[Mapping[str, T] | None]) -> dict[st
                 f"Return a dict from names to factories."
             )
         for name, factory in (contribution or {}).items():
+            if not isinstance(name, str):
+                raise ComponentError(
+                    f"a pytest_cpg_{hook_suffix(kind)} hook names a {kind} {name!r}. Write a text."
+                )
             if name in table:
                 raise ComponentError(
                     f"two {kind}s are named {name!r}. Rename yours in its pytest_cpg_"

@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 from runs import run_of
@@ -5,10 +7,11 @@ from runs import run_of
 from pytest_cpg.contracts import BoxActions, ComponentError, TaskError
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Arm
-from pytest_cpg.episodes.design import sample_starts
+from pytest_cpg.episodes.design import Design, sample_starts
 from pytest_cpg.episodes.disturbance import Disturbance
 from pytest_cpg.episodes.perturbation_names import parse_perturbation
-from pytest_cpg.episodes.perturbations import Kick, Physics, Several
+from pytest_cpg.episodes.perturbations import DelayActions, Kick, Physics, Several
+from pytest_cpg.episodes.spread_run import arm_workload
 from pytest_cpg.planners import CEM, Chance, RandomShooting
 from pytest_cpg.tasks.grids import maze, two_room
 from pytest_cpg.world_models import OracleDynamics, bind
@@ -110,7 +113,8 @@ def test_next_actions_are_dropped_while_time_goes_on():
 def test_dropping_nothing_perturbs_no_episode():
     arm, bare = Run("drop-next-0").arm(), Run(None).arm()
     assert not arm.perturbed.any()
-    assert arm.recovery is None
+    # Of nothing nothing is known.
+    assert (arm.recovery.estimate, arm.recovery.low, arm.recovery.high) == (0, 0, 1)
     assert np.array_equal(arm.steps, bare.steps)
 
 
@@ -388,11 +392,56 @@ def test_what_is_changed_in_place_counts_as_changed():
         ({"act": lambda actions, moment: actions + 9}, r"actions of the task"),
         ({"world": lambda task: None}, r"'wrong': world\(\) returned None; return a task"),
         ({"skip": lambda moment: -1 * moment.rows}, r"(?s)skip\(\) returned .* whole numbers"),
+        ({"see": lambda states, moment: "text"}, r"'wrong': see\(\) returned .*finite numbers"),
+        ({"see": lambda states, moment: states.astype(str)}, r"'wrong': see\(\) returned"),
+        ({"push": lambda states, moment: [[1], [1, 2]]}, r"'wrong': push\(\) .* is no array"),
+        (
+            {"act": lambda actions: actions},
+            r"act\(\) of perturbation 'wrong' cannot be called: .* def act\(self, actions",
+        ),
+        ({"world": lambda: None}, r"world\(\) of perturbation 'wrong' .* def world\(self, task\)"),
+        (
+            {"push": lambda states, moment, calls=[]: calls.append(1) or states + len(calls)},
+            r"'wrong': push\(\) answered otherwise when it was asked again",
+        ),
+        (
+            {"skip": lambda moment, rng=np.random.default_rng(0): rng.integers(9, size=12)},  # noqa: B008
+            r"'wrong': skip\(\) answered otherwise",
+        ),
     ],
 )
 def test_what_a_perturbation_must_not_return_is_named(methods, said):
     with pytest.raises(ComponentError, match=said):
         Run(Wrong(**methods)).arm()
+
+
+def test_what_a_perturbation_keeps_as_it_should_is_no_state_of_its_own():
+    class Late:
+        """As our own delay, written by a user."""
+
+        name = "late"
+        act = DelayActions(2).act
+
+    assert outcomes(Run(Late()).arm()) == outcomes(Run("delay-2").arm())
+
+
+def test_what_a_perturbation_raises_goes_on_and_says_whose_it_is():
+    def push(states, moment):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError) as caught:
+        Run(Wrong(push=push)).arm()
+    assert caught.value.__notes__ == ["pytest-cpg: raised by push() of perturbation 'wrong'."]
+
+
+def test_a_perturbation_that_no_other_process_can_have_is_named():
+    task, locked = two_room(), Wrong(push=lambda states, moment: states, lock=threading.Lock())
+    design = Design(task=task, planner=CEM(), episodes=1, seed=0, perturbation=locked)
+    probe = task.reset(np.arange(2)), task.actions.values[:2]
+    true = OracleDynamics(task)
+    bound = bind(true, task, probe_states=probe[0], probe_actions=probe[1])
+    with pytest.raises(ComponentError, match="the perturbation 'wrong' cannot be sent"):
+        arm_workload(design, true, bound, probe)
 
 
 def test_what_is_no_perturbation_is_refused():
@@ -405,6 +454,14 @@ def test_what_is_no_perturbation_is_refused():
     assert parse_perturbation("wind-2,gust-3-at-2", known).name == "wind,wind"
     with pytest.raises(ValueError, match="Did you mean 'wind'"):
         parse_perturbation("wind-3", known)
+    known = {"none": lambda: None, "raises": lambda: 1 / 0}
+    with pytest.raises(ValueError, match=r"makes 'none' returned None\. Return an object with a"):
+        parse_perturbation("none,none", known)
+    said = (
+        r"'raises': what makes 'raises' raised ZeroDivisionError: .* \(test_disturbance\.py:\d+\)"
+    )
+    with pytest.raises(ValueError, match=said):
+        parse_perturbation("raises", known)
 
 
 def test_a_simulator_that_diverges_after_a_push_is_named_and_no_perturbation():

@@ -81,6 +81,7 @@ def test_names_are_those_of_the_marker():
         ("drop-0.5", "no perturbation is named 'drop-0.5'. Did you mean 'drop-next-5'?"),
         ("drop-5-from-3", "no perturbation is named 'drop-5-from-3'. Write one such as"),
         ("delay-2-at-3", "no perturbation is named 'delay-2-at-3'. Did you mean 'delay-2'?"),
+        ("skip-next-5-at-2-at-30", "'skip-next-5-at-2-at-30' says a word twice"),
         ("drop-next-1.5", "count: need a whole number of at least 0, got 1.5"),
         ("delay-0", "steps: need a whole number of at least 1, got 0"),
         ("mass-0", "mass: need a number above 0, got 0"),

@@ -112,7 +112,8 @@ class Sweep:
         is_shared = self.over != "perturbation" and design.perturbation
         under = f", under {design.perturbation}" if is_shared else ""
         lines = [f"sweep over {self.over}: {design.task}{under}", *self._lines()]
-        return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)
+        filled = textwrap.TextWrapper(_WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        return "\n".join(map(filled.fill, lines))
 
     @property
     def line(self) -> str:
@@ -144,7 +145,8 @@ class Sweep:
             rates = ", ".join(f"{arm.name} {arm.success_rate:.2f}" for arm in result.arms)
             gap = result.interval
             ends = f"[{gap.low:+.2f},{gap.high:+.2f}]"
-            yield f"{setting}: {rates}, gap {gap.estimate:+.2f} {ends}"
+            # So that a line may end between two of many.
+            yield f"{setting.replace(',', ', ')}: {rates}, gap {gap.estimate:+.2f} {ends}"
         if self.over == "horizon":
             horizons = (f"{arm} {self.effective_horizon(arm)}" for arm in ("oracle", "learned"))
             best = f"smallest within {_TOLERANCE:g} of the best rate"
