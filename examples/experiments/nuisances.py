@@ -1,76 +1,42 @@
 """Nuisances: columns that tell the planner nothing, in what a model of the cartpole predicts.
 
-They are functions of the state: smooth ones, which are easy to predict, or fast sines, which no
-small network can. The task's score reads the state alone.
+They are a perturbation of what is observed: smooth functions of the state, which are easy to
+predict, or fast sines, which no small network can. The task's score reads the state alone.
 """
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from learned import shaken_transitions
 
 import pytest_cpg
+from pytest_cpg.episodes.nuisances import Nuisance
 from pytest_cpg.planners import RandomShooting
 from pytest_cpg.stats import agresti_caffo_interval
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import train_mlp
 
-STATE, FREQUENCY, EPISODES = 5, 12.0, 10
+STATE, EPISODES = 5, 10
+KINDS = {"redundant": "redundant", "high_freq": "fast"}
 CELLS = [
     ("none", 0),
-    *((kind, width) for kind in ("redundant", "high_freq") for width in (4, 16, 64)),
+    *((kind, width) for kind in KINDS for width in (4, 16, 64)),
 ]
-
-
-@dataclass(frozen=True)
-class Cluttered:
-    """The cartpole, which also observes ``width`` columns of nuisance."""
-
-    task: Any
-    kind: str
-    width: int
-
-    def __getattr__(self, name):
-        if name in ("task", "kind", "width"):
-            raise AttributeError(name)
-        return getattr(self.task, name)
-
-    @property
-    def observation_size(self):
-        return STATE + self.width
-
-    @property
-    def observed(self):
-        return (*self.task.observed, *(f"{self.kind} {j}" for j in range(self.width)))
-
-    def observe(self, states):
-        state = self.task.observe(states)
-        return np.concatenate([state, self.nuisance(state)], axis=-1)
-
-    def nuisance(self, state):
-        j = np.arange(self.width)
-        values = state[..., j % STATE]
-        if self.kind == "redundant":
-            return np.tanh(values * (1 + j // STATE))
-        return np.sin(FREQUENCY * (1 + j) * values)
-
-    def score(self, observations):
-        return self.task.score(observations[..., :STATE])
 
 
 def measure():
     """Return a row for each kind, width and seed: both arms, and the model's one-step errors."""
     rows = []
     for kind, width in CELLS:
-        task = Cluttered(TASKS["cartpole-swingup"](), kind, width)
+        task = TASKS["cartpole-swingup"]()
+        nuisance = Nuisance(width, KINDS[kind]) if width else None
+        seen = nuisance.observe(task) if nuisance else task
         for seed in range(3):
-            data = shaken_transitions(task, count=8_000, seed=seed)
+            data = shaken_transitions(seen, count=8_000, seed=seed)
             model = train_mlp(data, seed=seed, variant="plain")
             found = pytest_cpg.evaluate(
                 task,
                 model,
                 planner=RandomShooting(ties="published"),
+                perturbation=nuisance,
                 starts="fixed",
                 episodes=EPISODES,
                 seed=seed,
@@ -78,7 +44,7 @@ def measure():
                 cache=None,
                 progress=False,
             )
-            other = shaken_transitions(task, count=200, seed=1_000 + seed)
+            other = shaken_transitions(seen, count=200, seed=1_000 + seed)
             predicted = np.asarray(model(other.observations, other.actions))
             squared = (predicted - other.next_observations) ** 2
             rows.append(

@@ -22,6 +22,7 @@ from pytest_cpg.contracts import (
     TaskError,
     WorldModelError,
 )
+from pytest_cpg.contracts.parts import members
 from pytest_cpg.episodes.moment import Moment
 from pytest_cpg.episodes.perturbations import EFFECTS, Perturbation, parts_of
 
@@ -40,12 +41,7 @@ class Disturbance:
         self._episodes, self._seed = episodes, seed
         self._world, self._parts = task, parts_of(perturbation)
         for _, part in self._having("world"):
-            self._world = _called(part, "world", self._world)
-            if not callable(getattr(self._world, "step", None)):
-                raise ComponentError(
-                    f"perturbation {part.name!r}: world() returned {self._world!r:.80}; return a "
-                    f"task, as task.with_physics(mass=1.2) does."
-                )
+            self._world = _task_of(part, "world", self._world)
         self._memories: list[dict[str, Any]] = [{} for _ in self._parts]
         self._perturbed = np.zeros(len(episodes), dtype=bool)
         # At which step each was last asked whether actions are skipped: there no time passes.
@@ -142,7 +138,8 @@ class Disturbance:
         ``counts`` [B] says in which episodes an effect counts: those that have not succeeded.
         """
         seen = self._applied("see", states, rows, steps)
-        self._perturbed[rows] |= (seen != states).any(axis=1) & counts
+        is_other = (seen != states).any(axis=1) | bool(self._having("observe"))
+        self._perturbed[rows] |= is_other & counts
         return seen
 
     def skipped(self, rows: IntArray, steps: IntArray, *, counts: BoolArray) -> IntArray:
@@ -188,6 +185,29 @@ class Disturbance:
             changed[new] |= (self._task.step(states[new], actions[new]) != after[new]).any(axis=1)
         self._perturbed[rows] |= changed & counts
         return actions, pushed
+
+
+def changes_observations(perturbation: Perturbation | None) -> bool:
+    """Say whether models observe another task than without it."""
+    return any(callable(getattr(part, "observe", None)) for part in parts_of(perturbation))
+
+
+def as_observed(task: Task, perturbation: Perturbation | None) -> Task:
+    """Return the task as models observe it under a perturbation."""
+    for part in parts_of(perturbation):
+        if callable(getattr(part, "observe", None)):
+            task = _task_of(part, "observe", task)
+    return task
+
+
+def _task_of(part: Any, effect: str, task: Task) -> Task:
+    changed: Task = _called(part, effect, task)
+    if lacking := [name for name in members(Task) if not hasattr(changed, name)]:
+        raise ComponentError(
+            f"perturbation {part.name!r}: {effect}() returned {changed!r:.80}; return a task, as "
+            f"task.with_physics(mass=1.2) does. It lacks {', '.join(lacking)}."
+        )
+    return changed
 
 
 def _is_ours(part: object) -> bool:

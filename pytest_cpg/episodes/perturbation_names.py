@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from pytest_cpg.contracts.errors import own_frames
 from pytest_cpg.contracts.lookup import nearest
+from pytest_cpg.episodes.nuisances import Nuisance
 from pytest_cpg.episodes.perturbations import (
     ActionNoise,
     DelayActions,
@@ -36,6 +37,8 @@ PERTURBATIONS: Mapping[str, PerturbationFactory] = {
     "mass": lambda factor: Physics(mass=factor),
     "friction": lambda factor: Physics(friction=factor),
     "gravity": lambda factor: Physics(gravity=factor),
+    "redundant-nuisance": partial(Nuisance, kind="redundant"),
+    "fast-nuisance": partial(Nuisance, kind="fast"),
 }
 """What makes each, given the number behind its name, and by name those behind words."""
 
@@ -51,9 +54,11 @@ _EXAMPLES = (
     "gravity-0.9",
     "kick-0.1",
     "skip-next-5",
+    "fast-nuisance-16",
+    "redundant-nuisance-16",
 )
 _WRITE = f"Write one such as {', '.join(map(repr, _EXAMPLES))}."
-_OBJECT = "Return an object with a name, and any of world, see, skip, act and push."
+_OBJECT = "Return an object with a name, and any of observe, world, see, skip, act and push."
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _BEHIND = re.compile(rf"(?:-({_NUMBER}))?((?:-[a-z]+-{_NUMBER})*)")
 _WORDS = re.compile(rf"-([a-z]+)-({_NUMBER})")

@@ -32,6 +32,7 @@ from pytest_cpg.episodes.moment import Moment
 class Perturbation(Protocol):
     """What goes wrong, under a name that says all of it; each of these methods may be left out.
 
+    - ``observe(task)`` returns the task as models observe it, in training as well.
     - ``world(task)`` returns the task that real steps are taken in.
     - ``see(states, moment)`` returns what the planner is told [B, S] of states [B, S].
     - ``skip(moment)`` returns how many [B] of the planned actions are lost without time passing.
@@ -48,6 +49,7 @@ class Perturbation(Protocol):
 
 
 EFFECTS = {
+    "observe": ", task",
     "world": ", task",
     "see": ", states, moment",
     "skip": ", moment",
@@ -72,7 +74,7 @@ class _Timed:
             raise ValueError(f"{moments[0]}= and {moments[1]}= both say when it happens")
         for name, least in (("at", 0), ("every", 1)):
             if name in moments:
-                _keep_whole(self, name, least=least, most=_MOST_STEPS)
+                keep_whole(self, name, least=least, most=_MOST_STEPS)
         if self.probability is not None:
             _keep_positive(self, "probability")
             if self.probability > 1:
@@ -111,7 +113,7 @@ class _NextActions(_Timed):
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        _keep_whole(self, "count", least=0, most=_MOST_STEPS)
+        keep_whole(self, "count", least=0, most=_MOST_STEPS)
         self._check_moments()
 
     @property
@@ -190,7 +192,7 @@ class DelayActions:
     steps: int
 
     def __post_init__(self) -> None:
-        _keep_whole(self, "steps", least=1, most=_MOST_DELAY)
+        keep_whole(self, "steps", least=1, most=_MOST_DELAY)
 
     @property
     def name(self) -> str:
@@ -351,7 +353,8 @@ def _short(value: float) -> str:
     return text if float(text) == value else repr(value)
 
 
-def _keep_whole(perturbation: Any, name: str, *, least: int, most: int) -> None:
+def keep_whole(perturbation: Any, name: str, *, least: int, most: int) -> None:
+    """Keep a field as an int, or raise ValueError."""
     value = getattr(perturbation, name)
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name}: need a whole number of at least {least}, got {value!r}")

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_cpg.episodes.nuisances import Nuisance
 from pytest_cpg.episodes.perturbation_names import parse_perturbation
 from pytest_cpg.episodes.perturbations import (
     ActionNoise,
@@ -26,6 +27,7 @@ NAMED = st.one_of(
     st.builds(DelayActions, st.integers(1, 99)),
     st.builds(ActionNoise, POSITIVE),
     st.builds(ObservationNoise, POSITIVE),
+    st.builds(Nuisance, st.integers(1, 99), st.sampled_from(["redundant", "fast"])),
     st.builds(Physics, mass=POSITIVE.filter(lambda x: x != 1), gravity=POSITIVE),
 )
 
@@ -83,6 +85,8 @@ def test_names_are_those_of_the_marker():
         ("delay-2-at-3", "no perturbation is named 'delay-2-at-3'. Did you mean 'delay-2'?"),
         ("skip-next-5-at-2-at-30", "'skip-next-5-at-2-at-30' says a word twice"),
         ("drop-next-1.5", "count: need a whole number of at least 0, got 1.5"),
+        ("fast-nuisance-0", "columns: need a whole number of at least 1, got 0"),
+        ("slow-nuisance-4", "named 'slow-nuisance-4'. Did you mean 'fast-nuisance-16'?"),
         ("delay-0", "steps: need a whole number of at least 1, got 0"),
         ("mass-0", "mass: need a number above 0, got 0"),
         ("mass-1", "need a factor other than 1"),

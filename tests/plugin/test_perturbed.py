@@ -146,3 +146,50 @@ def test_a_perturbation_of_a_conftest_runs_on_workers_is_cached_and_replayed(rep
     repository.change("test_windy.py", '"wind-0.05"', '"wnd-0.5"')
     wrong = repository.runpytest()
     assert "perturbation: no perturbation is named 'wnd-0.5'. Did you mean 'wind'?" in flat(wrong)
+
+
+NUISANCES = """
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def learned_dynamics(oracle_dynamics):
+    task = oracle_dynamics.task
+
+    def model(observations, actions):
+        moved = observations[:, :2] - actions
+        return np.concatenate([moved, task.nuisance.of(moved)], axis=1)
+
+    return model
+
+
+@pytest.mark.cpg(task="two-room", perturbation="fast-nuisance-3")
+def test_cluttered(cpg): ...
+
+
+@pytest.mark.cpg(task="two-room", model="mirrored")
+def test_swept(benchmark_runner, learned_dynamics):
+    benchmark_runner.sweep(learned=learned_dynamics, perturbations=["fast-nuisance-3"])
+"""
+
+
+def test_models_of_a_gate_observe_a_nuisance_and_its_arms_are_cached_and_replayed(repository):
+    repository.makepyfile(test_nuisances=NUISANCES)
+    reports, files = [], []
+    for name in ("first.json", "again.json"):
+        result = repository.runpytest("-n", "2", f"--cpg-json={name}", "-k", "cluttered")
+        result.assert_outcomes(failed=1)
+        reports.append(repository.json(name)["gates"][0]["comparisons"][0]["result"])
+        files.append({*(repository.path / ".pytest_cache/d/cpg-arms").rglob("*")})
+    assert "perturbation fast-nuisance-3: recovered oracle" in flat(result)
+    assert reports[0]["oracle"]["steps"] == reports[1]["oracle"]["steps"]
+    assert files[0] == files[1] != set()
+    replay = next(line for line in result.outlines if "--cpg-replay=" in line).split()[-1]
+    replayed = repository.runpytest(replay)
+    assert "perturbation fast-nuisance-3" in flat(replayed)
+    assert "changed" not in flat(replayed)
+    # The A/A check.
+    assert repository.runpytest("--cpg-model=oracle", "-k", "cluttered").ret == 0
+    swept = flat(repository.runpytest("-k", "swept"))
+    assert "under 'fast-nuisance-3' models observe other numbers, and a sweep has one" in swept

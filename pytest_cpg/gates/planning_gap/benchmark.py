@@ -21,6 +21,7 @@ from pytest_cpg.episodes import probe
 from pytest_cpg.episodes.arm import Arm, Metric
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.episodes.design import Design, replaced
+from pytest_cpg.episodes.disturbance import changes_observations
 from pytest_cpg.episodes.perturbation_names import (
     PERTURBATIONS,
     PerturbationFactory,
@@ -196,6 +197,11 @@ def _designs(
         except ValueError as error:
             raise CpgError(str(error) if is_horizon else f"{over}: {error}") from None
         name = str(value) if is_horizon else _name_of(changed.perturbation)
+        if not is_horizon and changes_observations(changed.perturbation):
+            raise CpgError(
+                f"{over}: under {name!r} models observe other numbers, and a sweep has one model. "
+                f"Write a gate for it: perturbation={name!r}."
+            )
         if name in designs:
             raise CpgError(f"the sweep has the {over} {name} twice. Leave one of them out.")
         designs[name] = changed

@@ -5,18 +5,21 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from types import MappingProxyType
 from typing import Any
 
-from pytest_cpg.contracts import Task
+from pytest_cpg.contracts import Task, TaskFactory
 from pytest_cpg.episodes.arm import Metric
 from pytest_cpg.episodes.design import Design
+from pytest_cpg.episodes.disturbance import as_observed, changes_observations
 from pytest_cpg.episodes.perturbation_names import (
     PERTURBATIONS,
     PerturbationFactory,
     parse_perturbation,
 )
+from pytest_cpg.episodes.perturbations import Perturbation
 from pytest_cpg.episodes.replay import Replay, replay
 from pytest_cpg.gates import BUILT_IN
 from pytest_cpg.gates.arguments import (
@@ -110,6 +113,8 @@ def spec_of(asked: Asked) -> Spec:
         perturbation = parse_perturbation(values["perturbation"], perturbations)
     except ValueError as error:
         raise ValueError(f"perturbation: {error}") from None
+    if changes_observations(perturbation):
+        task = replace(task, make=partial(_made_as_observed, task.make, perturbation))
     margin = values["margin"]
     try:
         if margin is not None and metric == "success":
@@ -154,6 +159,10 @@ def spec_of(asked: Asked) -> Spec:
         diagnosed=asked.options["diagnose"],
         perturbations=perturbations,
     )
+
+
+def _made_as_observed(make: TaskFactory, perturbation: Perturbation | None, **options: Any) -> Task:
+    return as_observed(make(**options), perturbation)
 
 
 def _check_returns(asked: Asked) -> None:

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+from pytest_cpg import evaluate
+from pytest_cpg.contracts import ComponentError
+from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts.task import ObservationKeys, StateScore
+from pytest_cpg.episodes.nuisances import Nuisance
+from pytest_cpg.tasks.grids import two_room
+
+TASK = two_room(budget=30)
+SIZE = TASK.observation_size
+ASKED = {"episodes": 10, "cache": None, "progress": False, "diagnose": "never"}
+
+
+def right(observations, actions):
+    return observations[:, :SIZE] + actions
+
+
+@pytest.mark.parametrize("kind", ["redundant", "fast"])
+def test_a_nuisance_is_a_function_of_what_is_observed(kind):
+    task, states = Nuisance(SIZE + 1, kind).observe(TASK), TASK.reset(np.arange(4))
+    seen, bare = task.observe(states), TASK.observe(states)
+    assert seen.shape == (4, task.observation_size) == (4, 2 * SIZE + 1)
+    np.testing.assert_array_equal(seen[:, :SIZE], bare)
+    steep = 2 if kind == "redundant" else 12 * (SIZE + 1)
+    function = np.tanh if kind == "redundant" else np.sin
+    np.testing.assert_allclose(seen[:, -1], function(steep * bare[:, 0]))
+    np.testing.assert_array_equal(
+        task.score(seen + (np.arange(2 * SIZE + 1) >= SIZE)), TASK.score(bare)
+    )
+    assert task.name == TASK.name
+    assert not has(task, ObservationKeys)
+    assert has(task, StateScore) == has(TASK, StateScore)
+
+
+def test_models_observe_it_and_the_oracle_plans_as_without(request):
+    shapes = set()
+
+    def cluttered(observations, actions):
+        shapes.add(observations.shape[1])
+        moved = right(observations, actions)
+        return np.concatenate([moved, Nuisance(3, "fast").of(moved)], axis=1)
+
+    bare = evaluate(TASK, right, **ASKED)
+    found = evaluate(TASK, cluttered, perturbation="fast-nuisance-3", **ASKED)
+    assert shapes == {SIZE + 3}
+    assert found.learned.perturbed.all()
+    for arm in ("oracle", "learned", "chance"):
+        assert getattr(found, arm).steps.tolist() == getattr(bare, arm).steps.tolist()
+    several = evaluate(TASK, cluttered, perturbation="drop-next-2,fast-nuisance-3", **ASKED)
+    dropped = evaluate(TASK, right, perturbation="drop-next-2", **ASKED)
+    assert several.learned.steps.tolist() == dropped.learned.steps.tolist()
+
+
+def test_what_has_no_columns_is_refused():
+    class Seen:
+        name, picture_shape = "seen", (1, 8, 8, 3)
+        pictures = print
+
+    with pytest.raises(ComponentError, match="'fast-nuisance-3': models of 'seen' are given pic"):
+        Nuisance(3, "fast").observe(Seen())
+    with pytest.raises(ValueError, match="kind: need one of"):
+        Nuisance(3, "slow")
