@@ -15,7 +15,7 @@ from pytest_cpg.contracts.parts import has
 class PlanningModel(Protocol):
     """What a planner sees of a world, oracle or learned: how plans may be imagined and rated.
 
-    It may also have any of `PlanCosts`, `Differentiable`, `Observer` and `Actor`.
+    It may also have any of `PlanCosts`, `Differentiable`, `Observer`, `Actor` and `Members`.
     """
 
     @property
@@ -72,6 +72,13 @@ class Actor(Protocol):
 
     def policy_plans(self, latents: FloatArray, noise: FloatArray) -> FloatArray:
         """Map latents [B, Z] and standard normal noise [B, H, A] to what it would do [B, H, A]."""
+
+
+class Members(Protocol):
+    """A world that a learned model imagines, and may not be sure of."""
+
+    members: Sequence[Callable[[FloatArray, FloatArray], FloatArray]]
+    """The rollout of each member of an ensemble, as of `PlanningModel`; none of a single model."""
 
 
 class Plans(NamedTuple):

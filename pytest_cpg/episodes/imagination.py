@@ -113,6 +113,12 @@ class Imagination:
         """See `PlanningModel`; a plan that is differentiated counts as imagined once."""
         return self._counted(self._model.plan_gradient, "plan_gradient")
 
+    @property
+    def members(self) -> Sequence[Callable[..., FloatArray]] | None:
+        """See `Members`; None of the true dynamics. Every member's plan counts as imagined."""
+        members = [self._counted(member, "rollout of a member") for member in self._model.members]
+        return None if self._may_diverge and not members else [*filter(None, members)]
+
     def _counted(
         self, method: Callable[..., FloatArray] | None, what: str, *, last: int = 0
     ) -> Callable[..., FloatArray] | None:

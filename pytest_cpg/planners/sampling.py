@@ -10,6 +10,7 @@ import numpy as np
 from pytest_cpg.contracts import FloatArray, IntArray, PlanningModel, Plans
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Actor
+from pytest_cpg.planners.confidence import with_confidences
 from pytest_cpg.planners.distributions import Spread, draw_noise, plan_distribution, shift
 from pytest_cpg.planners.search import (
     BestPlans,
@@ -19,7 +20,6 @@ from pytest_cpg.planners.search import (
     Search,
     Ties,
     check_settings,
-    confidence_in,
     rate,
     rate_plans,
     score_plans,
@@ -58,7 +58,7 @@ class CEM(Search):
     minimum_deviation: float = 0.0
     #: Begin from the last plan's distribution, shifted by the executed steps.
     warm_start: bool = False
-    #: What plans say of how sure they are, see `confidence_in`; it changes none of them.
+    #: What plans say of how sure they are, see `with_confidences`; it changes none of them.
     confidence: Confidence | None = field(default=None, repr=False)
     name: ClassVar[str] = "cem"
 
@@ -90,8 +90,9 @@ class CEM(Search):
             elites = take(plans, ranking[:, : self.elites])
             distribution.fit(elites)
         memory_after = distribution.shifted(chosen.lengths) if self.warm_start else None
-        confidences = confidence_in(self.confidence, first, elites, world_model.actions)
-        return Plans(chosen.actions, chosen.lengths, confidences, memory=memory_after)
+        plan = Plans(chosen.actions, chosen.lengths, memory=memory_after)
+        asked = world_model, latents, remaining
+        return with_confidences(self, *asked, plan, costs=first, elites=elites)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ class ICEM(Search):
     #: See `rate`.
     objective: Objective = "sum"
     execute: int | None = 1
-    #: What plans say of how sure they are, see `confidence_in`; it changes none of them.
+    #: What plans say of how sure they are, see `with_confidences`; it changes none of them.
     confidence: Confidence | None = field(default=None, repr=False)
     name: ClassVar[str] = "icem"
     is_warm_started: ClassVar[bool] = True
@@ -173,12 +174,10 @@ class ICEM(Search):
         tails = world_model.actions.sample(rngs, kept_shape[1:3])
         after = [shift(carried[:, k], chosen.lengths, tails[:, k]) for k in range(kept_count)]
         parts = [distribution.shifted(chosen.lengths), *after]
-        return Plans(
-            chosen.actions,
-            chosen.lengths,
-            confidence_in(self.confidence, first, elites, world_model.actions),
-            memory=np.concatenate([part.reshape(count, -1) for part in parts], axis=1),
-        )
+        memory_after = np.concatenate([part.reshape(count, -1) for part in parts], axis=1)
+        plan = Plans(chosen.actions, chosen.lengths, memory=memory_after)
+        asked = world_model, latents, remaining
+        return with_confidences(self, *asked, plan, costs=first, elites=elites)
 
 
 # Settings that a report always names.

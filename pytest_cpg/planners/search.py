@@ -16,7 +16,7 @@ from pytest_cpg.contracts.planner import PlanCosts, RolloutSteps, is_warm_starte
 
 Ties: TypeAlias = Literal["earliest", "published"]
 Objective: TypeAlias = Literal["best", "sum", "terminal", "peak-and-tail"]
-Confidence: TypeAlias = Literal["elite-spread", "value-gap"]
+Confidence: TypeAlias = Literal["elite-spread", "value-gap", "disagreement"]
 Gradients: TypeAlias = Literal["auto", "finite-differences"]
 
 Rngs: TypeAlias = Sequence[np.random.Generator]
@@ -185,37 +185,6 @@ class BestPlans:
 def take(plans: FloatArray, candidates: IntArray) -> FloatArray:
     """Return some candidates [N, E] of plans [N, K, H, A]: [N, E, H, A]."""
     return np.take_along_axis(plans, candidates[:, :, None, None], axis=1)
-
-
-def confidence_in(
-    kind: Confidence | None, costs: FloatArray, plans: FloatArray, actions: ActionSpace
-) -> FloatArray | None:
-    """Return how sure a search is of its plans [N], higher is surer; None where it is not asked.
-
-    - "elite-spread": minus the standard deviation of the best plans' first actions, in units of the
-      actions' range: whether what it likes best agrees on what to do now.
-    - "value-gap": by how many standard deviations of the candidates' costs the best lies below
-      their mean.
-
-    Parameters
-    ----------
-    costs : array [N, K]
-        Of the candidates of the first round, which nothing has drawn together yet.
-    plans : array [N, E, H, A]
-        The best of the last round.
-    """
-    if kind is None:
-        return None
-    if kind == "elite-spread":
-        span = np.where(actions.high > actions.low, actions.high - actions.low, 1.0)
-        spread: FloatArray = (plans[:, :, 0] / span).std(axis=1).mean(axis=-1)
-        return -spread
-    # A diverged plan says nothing of the others.
-    finite = np.where(np.isfinite(costs), costs, np.nan)
-    finite[np.isnan(finite).all(axis=1)] = 0.0
-    deviation = np.nanstd(finite, axis=1)
-    lead = np.nanmean(finite, axis=1) - np.nanmin(finite, axis=1)
-    return np.asarray(lead / np.where(deviation > 0, deviation, 1.0))
 
 
 def cheapest(plans: FloatArray, costs: FloatArray, lengths: IntArray) -> Plans:

@@ -23,6 +23,7 @@ from pytest_cpg.contracts import (
 )
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.planner import Observer
+from pytest_cpg.planners.confidence import with_confidences
 from pytest_cpg.planners.distributions import draw_noise
 from pytest_cpg.planners.policies import FunctionPolicy, answered, check_repeats
 from pytest_cpg.planners.search import (
@@ -34,7 +35,6 @@ from pytest_cpg.planners.search import (
     cheapest,
     check_settings,
     choice_of,
-    confidence_in,
     rate,
     rate_plans,
     score_plans,
@@ -57,7 +57,7 @@ class RandomShooting(Search):
     horizon: int = 15
     #: See `cut_at_best`.
     ties: Ties = "earliest"
-    #: What plans say of how sure they are, see `confidence_in`; it changes none of them.
+    #: What plans say of how sure they are, see `with_confidences`; it changes none of them.
     confidence: Confidence | None = field(default=None, repr=False)
     name: ClassVar[str] = "random-shooting"
 
@@ -72,8 +72,8 @@ class RandomShooting(Search):
             return chosen
         best = np.argsort(costs, axis=1, kind="stable")[:, : max(2, self.candidates // _ELITES)]
         elites = take(plans, best)
-        confidences = confidence_in(self.confidence, costs, elites, world_model.actions)
-        return chosen._replace(confidences=confidences)
+        asked = world_model, latents, remaining
+        return with_confidences(self, *asked, chosen, costs=costs, elites=elites)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

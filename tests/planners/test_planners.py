@@ -1,4 +1,5 @@
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from runs import arm_of
 
-from pytest_cpg.contracts import BoxActions, FiniteActions
+from pytest_cpg.contracts import BoxActions, ComponentError, FiniteActions, Plans
 from pytest_cpg.episodes.design import Starts, sample_starts
 from pytest_cpg.planners import (
     CEM,
@@ -24,9 +25,10 @@ from pytest_cpg.planners import (
     rollout_steps_per_plan,
     widened,
 )
-from pytest_cpg.planners.search import choice_of, confidence_in, rate, step_weights
+from pytest_cpg.planners.confidence import with_confidences
+from pytest_cpg.planners.search import choice_of, rate, step_weights
 from pytest_cpg.tasks.grids import two_room
-from pytest_cpg.world_models import OracleDynamics, bind
+from pytest_cpg.world_models import Ensemble, OracleDynamics, SampledEnsemble, bind
 
 
 class Cart:
@@ -416,13 +418,83 @@ def test_a_search_says_how_sure_it_is_and_plans_the_same(planner, kind):
     assert repr(planner()) == repr(planner(confidence=kind))
 
 
+def _further(observations, actions):
+    return observations + 3 * actions
+
+
+_VECTORISED = SampledEnsemble(
+    lambda o, a: (np.stack([o + a, o + 3 * a]), np.zeros((2, *o.shape))),
+    members=2,
+    observation_size=2,
+)
+
+
+@pytest.mark.parametrize("planner", [RandomShooting, CEM, ICEM])
+@pytest.mark.parametrize(
+    "model",
+    [*(Ensemble([np.add, _further], how) for how in ("mean", "sampled")), _VECTORISED],
+    ids=repr,
+)
+def test_members_of_an_ensemble_disagree_on_the_chosen_plan(planner, model):
+    task = two_room(budget=12)
+    starts = sample_starts(task, 6, seed=1)
+    probe = {"probe_states": starts.states[:2], "probe_actions": task.actions.values[:2]}
+    bound, true = (bind(given, task, **probe) for given in (model, OracleDynamics(task)))
+    bare, told, oracle = (
+        arm_of(name, task, planner(horizon=4, confidence=kind), world, starts, seed=0)
+        for name, world, kind in (
+            ("learned", bound, None),
+            ("learned", bound, "disagreement"),
+            ("oracle", true, "disagreement"),
+        )
+    )
+    assert all(map(np.array_equal, bare.actions, told.actions))
+    assert (told.confidences < 0).all()
+    assert len(set(told.confidences)) > 1
+    # What the members imagine is counted, too.
+    more = 2 * 4 * told.plans
+    np.testing.assert_array_equal(told.model_steps - bare.model_steps, more)
+    assert (oracle.confidences == 0).all()
+
+
+def test_a_disagreement_is_of_costs_in_deviations_of_the_candidates():
+    costs = np.array([[0.0, 2.0], [1.0, 1.0]])
+    world = SimpleNamespace(
+        members=[lambda latents, plans, to=to: np.full((2, 3, 1), to) for to in (1.0, 4.0)],
+        score=lambda latents: latents[..., 0],
+    )
+    plans = Plans(np.zeros((2, 3, 1)), np.ones(2))
+    planner = CEM(confidence="disagreement", objective="best")
+    asked = planner, world, np.zeros((2, 1)), np.full(2, 9)
+    told = with_confidences(*asked, plans, costs=costs, elites=plans.actions[:, None])
+    # Of 1 and 4, of which the deviation of all candidates is 1, or nothing.
+    assert told.confidences == pytest.approx([-1.5, -1.5])
+
+
+def test_a_model_that_is_no_ensemble_cannot_disagree():
+    task = two_room(budget=12)
+    starts = sample_starts(task, 3, seed=1)
+    probe = {"probe_states": starts.states[:2], "probe_actions": task.actions.values[:2]}
+    planner = RandomShooting(confidence="disagreement")
+    with pytest.raises(ComponentError, match="asks every member of an ensemble, and this model"):
+        arm_of("learned", task, planner, bind(np.add, task, **probe), starts, seed=0)
+
+
 def test_confidences_of_candidates_are_what_they_say():
     actions, inf = FiniteActions(np.array([[-1.0], [1.0]])), np.inf
     costs = np.array([[0, 2, 2, 2], [1, 1, 1, 1], [inf] * 4, [0, 4, inf, 4]], dtype=float)
     firsts = np.array([[1, 1], [1, -1], [1, 1], [1, 1]], dtype=float)
     plans = firsts[:, :, None, None]
-    gap = confidence_in("value-gap", costs, plans, actions)
-    assert gap == pytest.approx([1.5 / np.std([0, 2, 2, 2]), 0, 0, (8 / 3) / np.std([0, 4, 4])])
-    assert confidence_in("elite-spread", costs, plans, actions) == pytest.approx([0, -0.5, 0, 0])
+
+    def told(kind):
+        world = SimpleNamespace(actions=actions)
+        asked = CEM(confidence=kind), world, np.zeros((4, 1)), np.ones(4)
+        bare = Plans(plans[:, 0], np.ones(4))
+        return with_confidences(*asked, bare, costs=costs, elites=plans).confidences
+
+    gap = [1.5 / np.std([0, 2, 2, 2]), 0, 0, (8 / 3) / np.std([0, 4, 4])]
+    assert told("value-gap") == pytest.approx(gap)
+    assert told("elite-spread") == pytest.approx([0, -0.5, 0, 0])
+    assert told(None) is None
     with pytest.raises(ValueError, match="confidence must be one of"):
         CEM(confidence="sure")

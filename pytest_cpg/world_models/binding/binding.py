@@ -29,7 +29,11 @@ from pytest_cpg.world_models.binding.conventions import (
     probe_plans,
     senders,
 )
-from pytest_cpg.world_models.binding.ensemble import Ensemble, ensemble_rollout
+from pytest_cpg.world_models.binding.ensemble import (
+    Ensemble,
+    ensemble_rollout,
+    members_alone,
+)
 from pytest_cpg.world_models.binding.gradients import PlanGradient
 from pytest_cpg.world_models.binding.latent import (
     PICTURES,
@@ -244,6 +248,7 @@ def _bind_callable(
         rollout=rollout,
         rating=rating,
         observe=unchanged,
+        members=members_alone(learned, observations, actions),
     )
     bound = bind_parts(model, task, noise_size=noise_size, state_size=states.shape[1])
     # An ensemble's are for gates that compare returns.

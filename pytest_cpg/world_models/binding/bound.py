@@ -125,6 +125,8 @@ class LatentModel:
     # So many are imagined and rated before the next ones, while they are in the cache; 0 for all.
     rows: int = 0
     acting: Acting | None = None
+    # Of an ensemble: what `rollout` would be of each member alone.
+    members: tuple[ArrayFunction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -175,6 +177,9 @@ class BoundModel:
     #: ``has_noisy_policy``, to what the model would do itself [B, H, A].
     policy_plans: ArrayFunction | None = field(default=None, repr=False)
     has_noisy_policy: bool = False
+    #: What each member of an ensemble imagines alone, without noise: latents [B, Z] and actions
+    #: [B, H, A] to latents [B, H, Z].
+    members: tuple[ArrayFunction, ...] = field(default=(), repr=False)
     #: How its plans are differentiated, where that can be asked for.
     gradient: PlanGradient | None = field(default=None, repr=False)
 

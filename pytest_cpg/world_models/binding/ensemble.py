@@ -14,7 +14,7 @@ from pytest_cpg.contracts import FloatArray, IntArray, WorldModelError
 from pytest_cpg.contracts.arrays import rolled_out
 from pytest_cpg.world_models.binding.callables import BatchedDynamics, adapt_dynamics
 from pytest_cpg.world_models.binding.conventions import ArrayFunction, describe
-from pytest_cpg.world_models.binding.tiling import tiled_for
+from pytest_cpg.world_models.binding.tiling import tile_of, tiled, tiled_for
 
 Combine: TypeAlias = Literal["mean", "sampled"]
 Propagation: TypeAlias = Literal["TS1", "TSinf"]
@@ -97,6 +97,20 @@ def ensemble_rollout(
         for member, dynamics in zip(ensemble.members, members, strict=True)
     ]
     return _sampled(rollouts), cost
+
+
+def members_alone(
+    model: Any, observations: FloatArray, actions: FloatArray
+) -> tuple[ArrayFunction, ...]:
+    """Return the rollout of each member of an ensemble; none of a single model."""
+    alone = []
+    for member in members_of(model):
+        dynamics = adapt_dynamics(member, observations, actions)
+        rollout = _mean_rollout([dynamics])
+        # Few rows are asked for: which sizes give the same bits is not worth a trial.
+        is_batched = dynamics.seconds_per_row is None
+        alone.append(tiled(rollout, rows=tile_of(member)) if is_batched else rollout)
+    return tuple(alone)
 
 
 def _mean_rollout(members: Sequence[BatchedDynamics]) -> ArrayFunction:

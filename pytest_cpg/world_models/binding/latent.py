@@ -6,6 +6,7 @@ import inspect
 import math
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from pytest_cpg.world_models.binding.conventions import (
     probe_noise,
     probe_plans,
 )
+from pytest_cpg.world_models.binding.ensemble import members_alone
 from pytest_cpg.world_models.binding.nested_states import flattened
 from pytest_cpg.world_models.binding.own_planner import OwnPlanner
 from pytest_cpg.world_models.binding.rating import (
@@ -123,6 +125,7 @@ def bind_latent(
         acting=Acting(learned, task, latents, actions, noise_size)
         if has(learned, OwnPolicy)
         else None,
+        members=members_alone(whole, latents, actions),
     )
     # A latent that is encoded has no plan behind it, which some rate by.
     bound = replace(
@@ -361,6 +364,9 @@ def bind_parts(
     def update(latents: FloatArray, actions: FloatArray, states: FloatArray) -> FloatArray:
         return rating.begun(carry(rating.own(latents), actions, states))  # type: ignore[misc]
 
+    def alone(member: ArrayFunction, latents: FloatArray, actions: FloatArray) -> FloatArray:
+        return rating.along(latents, actions, member(rating.own(latents), actions))
+
     def policy_plans(latents: FloatArray, noise: FloatArray) -> FloatArray:
         return acting.followed(rating.own(latents), noise)  # type: ignore[union-attr]  # below
 
@@ -378,4 +384,5 @@ def bind_parts(
         observe=model.observe,
         policy_plans=policy_plans if acting else None,
         has_noisy_policy=acting is not None and acting.is_noisy,
+        members=tuple(partial(alone, member) for member in model.members),
     )
