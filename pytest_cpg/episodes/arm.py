@@ -101,6 +101,8 @@ class Arm:
     plans: IntArray | None = field(default=None, metadata=UNWRITTEN)
     model_steps: IntArray | None = field(default=None, metadata=UNWRITTEN)
     starts: IntArray | None = field(default=None, metadata=UNWRITTEN)
+    #: Frames that were drawn for the episodes, wherever these were run.
+    frames: int = field(default=0, metadata=UNWRITTEN)
 
     def __post_init__(self) -> None:
         for name, dtype in _COLUMNS.items():
@@ -175,7 +177,10 @@ class Arm:
         has_actions = all(arm.actions for arm in arms)
         columns["actions"] = (*self.actions, *more.actions) if has_actions else ()
         longer = max(arms, key=lambda arm: arm.episodes)
-        joined = replace(longer, **columns, seconds=self.seconds + more.seconds)
+        seconds, frames = (
+            sum(getattr(arm, name) for arm in arms) for name in ("seconds", "frames")
+        )
+        joined = replace(longer, **columns, seconds=seconds, frames=frames)
         # The decisions are still those of one part.
         return joined.as_run(joined.episodes, level=self.level)
 

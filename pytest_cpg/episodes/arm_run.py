@@ -124,10 +124,10 @@ class ArmRun:
         return rows[np.argsort(~self._successes[rows], kind="stable")]
 
     def _tell(self, active: IntArray, until: int) -> None:
+        self._frames = getattr(self._task, "frames_drawn", 0) - self._drawn_before
         if self._progress:
             step = int(self._steps[active].min()) if active.size else self._budget
             solved = int(self._successes[:until].sum())
-            self._frames = getattr(self._task, "frames_drawn", 0) - self._drawn_before
             stage = Stage(step, self._budget, "step", solved, until, frames=self._frames)
             self._progress(stage)
 
@@ -240,6 +240,7 @@ class ArmRun:
             plans=self._planning.plans[done],
             model_steps=self._planning.model_steps[done],
             starts=start_digests(self._starts[done]),
+            frames=self._frames,
         )
 
 

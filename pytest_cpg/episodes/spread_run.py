@@ -183,8 +183,8 @@ class SpreadRun:
     def _tell(self, done: int, until: int) -> None:
         if self._progress:
             finished = self._finished
-            solved = 0 if finished is None else finished.success_count
-            self._progress(Stage(done, until, "starts", solved, until))
+            solved, frames = (finished.success_count, finished.frames) if finished else (0, 0)
+            self._progress(Stage(done, until, "starts", solved, until, frames=frames))
 
     @property
     def _done(self) -> int:

@@ -10,8 +10,8 @@ class Stage(NamedTuple):
     """How much of a stage is done: so many of a total, of a unit such as the step of all episodes.
 
     So many of the ``starts`` are solved so far, None where that is not asked; the note is said of
-    the stage at its end, and the hint, an option, of one that takes
-    long. ``frames`` were drawn for it so far, in this process.
+    the stage at its end, and the hint, an option, of one that takes long. ``frames`` were drawn for
+    it so far, in whatever process.
     """
 
     done: int

@@ -97,3 +97,59 @@ def test_a_comparison_across_renderers_says_so(pytester):
     said = " ".join(result.stdout.str().split())
     assert "INCOMPARABLE test_gates.py::test_gate" in said
     assert "under another design; renderer the task's own -> llvmpipe by egl" in said
+
+
+SEEN = """
+import numpy as np
+import pytest
+from conftest import Track
+
+
+class Shown(Track):
+    def render(self, states):
+        grey = np.clip(128 + 10 * states[:, 0], 0, 255).astype(np.uint8)
+        return np.broadcast_to(grey[:, None, None, None], (len(states), 8, 8, 3))
+
+
+def encode(pictures):
+    return pictures.reshape(len(pictures), -1).mean(axis=1, keepdims=True) / 10 - 12.8
+
+
+class Model:
+    encode = staticmethod(encode)
+
+    def rollout(self, latents, actions):
+        return latents[:, None] - np.cumsum(actions, axis=1)
+
+    def score(self, latents):
+        return abs(latents[..., 0])
+
+
+def pytest_cpg_tasks():
+    return {"shown": Shown}
+"""
+SHOWN = """
+import pytest
+from shown import Model
+
+
+@pytest.mark.cpg(
+    task="shown", observe={"size": 8, "stack": 1}, planner="random-shooting", max_verdict="BAD"
+)
+def test_gate(benchmark_runner):
+    benchmark_runner.compare(learned=Model())
+"""
+
+
+def test_frames_are_counted_wherever_they_are_drawn(repository):
+    repository.makepyfile(shown=SEEN, test_gates=SHOWN)
+    repository.add("conftest.py", "pytest_plugins = ['shown']")
+    counts = []
+    for options in ((), ("--cpg-workers=2",)):
+        result = repository.runpytest_subprocess(*ALWAYS, "--cpg-no-cache", *options)
+        (gate,) = repository.json("report.json")["gates"]
+        plans = gate["comparisons"][0]["result"]["learned"]["decisions"]
+        counts.append(frames(result))
+    result.stdout.no_fnmatch_line("*not spread over workers*")
+    # Each plan begins with one.
+    assert counts == [plans, plans]
