@@ -17,7 +17,7 @@ def loop() -> Row:
 
     # A model that solves what the oracle does: of one that fails, the learned arm takes longer. The
     # true steps of reacher are cheap; where the oracle's plans are not, more is saved.
-    data = collect_transitions(TASKS["reacher-easy"](), count=40_000, hold=3, seed=0)
+    data = collect_transitions(TASKS["reacher-easy"](), count=40_000, policy="held-3", seed=0)
     model = train_mlp(
         data, epochs=30, learning_rate=2e-2, schedule="one-cycle", activation="silu", seed=0
     )

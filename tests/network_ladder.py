@@ -204,7 +204,7 @@ def design_of(world):
 def trained(rung, seed):
     """Return the transitions of a rung, and its network."""
     task = replace(design_of(rung.world).task, **CONSTANTS[rung.world].get(rung.constant, {}))
-    data = collect_transitions(task, count=rung.rows, seed=seed, episode_steps=25, hold=2)
+    data = collect_transitions(task, count=rung.rows, seed=seed, episode_steps=25, policy="held-2")
     return data, train_mlp(data, seed=seed, epochs=10**6, steps=rung.steps, hidden=rung.hidden)
 
 

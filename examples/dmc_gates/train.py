@@ -20,7 +20,7 @@ MODELS = Path(__file__).parent / "models"
 DATA = {
     "acrobot-swingup": {"count": 100},
     "cartpole-swingup": {"count": 1_000, "episode_steps": 10},
-    "reacher-easy": {"count": 100_000, "hold": 3},
+    "reacher-easy": {"count": 100_000, "policy": "held-3"},
 }
 STEPS = {"acrobot-swingup": 6_000, "cartpole-swingup": 1_200, "reacher-easy": 6_000}
 BATCH, RATE = 512, 5e-3

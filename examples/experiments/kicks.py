@@ -24,7 +24,11 @@ def measure():
     for seed in SEEDS:
         for data, steps in DATA.items():
             transitions = collect_transitions(
-                TASKS["reacher-easy"](), count=20_000, seed=seed, episode_steps=steps, hold=3
+                TASKS["reacher-easy"](),
+                count=20_000,
+                seed=seed,
+                episode_steps=steps,
+                policy="held-3",
             )
             model = train_mlp(transitions, seed=seed, epochs=40)
             for kick in KICKS:

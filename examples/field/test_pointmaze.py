@@ -28,7 +28,7 @@ GATE = {"task": maze(80), "planner": PLANNER, "episodes": 10}
 
 @pytest.fixture
 def learned_dynamics():
-    data = collect_transitions(maze(200), count=20_000, seed=0, episode_steps=200, hold=8)
+    data = collect_transitions(maze(200), count=20_000, seed=0, episode_steps=200, policy="held-8")
     return train_mlp(data, seed=0, hidden=256, steps=6_000, learning_rate=3e-3)
 
 

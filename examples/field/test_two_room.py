@@ -30,7 +30,7 @@ GATE = {"task": rooms(40), "planner": StableCEM(), "episodes": 12}
 
 @pytest.fixture(scope="module")
 def data():
-    return collect_transitions(rooms(50), count=10_000, seed=0, episode_steps=50, hold=3)
+    return collect_transitions(rooms(50), count=10_000, seed=0, episode_steps=50, policy="held-3")
 
 
 @pytest.fixture(scope="module")

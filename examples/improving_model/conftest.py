@@ -11,10 +11,10 @@ SMOOTH = {"batch_size": 512, "activation": "silu"}
 # enough to reach the joint limits, the acrobot's to swing it up; the plans of acrobot and cartpole
 # reach far, which a smooth network bears.
 RECIPES = {
-    "reacher-easy": ({"hold": 3}, {"hidden": 128, "steps": 8_000, "learning_rate": 5e-3}),
+    "reacher-easy": ({"policy": "held-3"}, {"hidden": 128, "steps": 8_000, "learning_rate": 5e-3}),
     "cartpole-swingup": ({}, {"hidden": 128, "steps": 1_500, "learning_rate": 2e-3, **SMOOTH}),
     "acrobot-swingup": (
-        {"hold": 3},
+        {"policy": "held-3"},
         {"hidden": 256, "steps": 20_000, "learning_rate": 6e-3, **SMOOTH},
     ),
 }

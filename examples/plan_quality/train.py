@@ -22,7 +22,7 @@ USUAL = {"batch_size": 512, "activation": "silu", "schedule": "one-cycle", "epoc
 RANDOM = {
     "cartpole-swingup": ({"count": 60}, {"hidden": 64, "steps": 1_500, "learning_rate": 5e-3}),
     "acrobot-swingup": (
-        {"count": 500, "hold": 3},
+        {"count": 500, "policy": "held-3"},
         {"hidden": 128, "steps": 1_500, "learning_rate": 5e-3},
     ),
 }
@@ -31,19 +31,19 @@ VISITED = {
     "acrobot-swingup": (
         3,
         60,
-        {"count": 97_000, "hold": 3},
+        {"count": 97_000, "policy": "held-3"},
         {"hidden": 128, "steps": 16_000, "learning_rate": 6e-3},
     ),
 }
 LENGTH = 10
-# Of the planner whose decisions are visited, which is the preset with twice its samples.
-SAMPLES = {"cartpole-swingup": 32, "acrobot-swingup": 64}
+# Of the planner whose decisions are visited: more than the preset's.
+LARGER = {"cartpole-swingup": {"samples": 32}, "acrobot-swingup": {"samples": 64, "iterations": 3}}
 
 
 def visited(task, *, episodes, plans):
     """Return transitions of random plans from the decisions of a good planner."""
     name = task_name(task)
-    planner = preset_planner(name, samples=SAMPLES[name])
+    planner = preset_planner(name, **LARGER[name])
     design = Design(task=task, planner=planner, episodes=episodes, seed=1)
     starts = starts_of(design)
     truth = bound_as_truth(OracleDynamics(task), design, starts)

@@ -139,7 +139,6 @@ def followed(
     rngs: Rngs,
     *,
     steps: int,
-    hold: int,
     noise: tuple[float, Rngs],
 ) -> tuple[FloatArray, FloatArray]:
     """Return the states [N, T, S] that a policy leads to from starts [N, S], and its actions.
@@ -147,7 +146,7 @@ def followed(
     ``noise`` is the share of steps at which a random action is done in place of its own, and one
     stream for each episode.
     """
-    planner, model = _planner_of(acting, task, steps=steps, hold=hold)
+    planner, model = _planner_of(acting, task, steps=steps)
     rows_probed, share = np.arange(_PROBES) % len(starts), noise[0]
     with inference(model):
         probes = [np.random.default_rng(row) for row in range(_PROBES)]
@@ -198,14 +197,14 @@ def followed(
     return states, actions
 
 
-def _planner_of(acting: Acting, task: Task, *, steps: int, hold: int) -> tuple[Any, Any]:
+def _planner_of(acting: Acting, task: Task, *, steps: int) -> tuple[Any, Any]:
     """Return what plans, and the model that it plans in; the truth where it needs none."""
     truth = OracleDynamics(task)
     if isinstance(acting, str):
         held = _HELD.fullmatch(acting)
         if held is None and acting != "random":
             raise ComponentError(f"no policy named {acting!r}. {_FORMS}.")
-        return _Random(int(held[1]) if held else hold), truth
+        return _Random(int(held[1]) if held else 1), truth
     if isinstance(acting, type):
         raise ComponentError(
             f"policy is the class {acting.__name__}, not an object of it: write "

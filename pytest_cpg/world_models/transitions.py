@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import islice
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,6 @@ def collect_transitions(
     count: int,
     seed: int,
     episode_steps: int = 200,
-    hold: int = 1,
     policy: Acting | Shares = "random",
     noise: float = 0.0,
     starts: FloatArray | None = None,
@@ -230,13 +230,11 @@ def collect_transitions(
         Decides starts and actions. No gate has the same, whatever its seed.
     episode_steps : int
         Steps after which a new start is sampled.
-    hold : int
-        Steps that each action of ``"random"`` is kept for. Pushes that last reach speeds and joint
-        limits that a planner will visit and actions drawn anew at every step seldom do.
     policy : name, planner, (planner, model), model, function, mapping or list
-        What acts: ``"random"``; ``"held-8"``, random actions kept for 8 steps each; a planner with
-        the true dynamics; a planner with a model; a model's own ``policy``; a function from
-        observations [B, O] to actions [B, A], or an object with such an ``act``. A mapping gives
+        What acts: ``"random"``; ``"held-8"``, random actions kept for 8 steps each, as pushes that
+        last reach speeds and joint limits that a planner will visit; a planner with the true
+        dynamics; a planner with a model; a model's own ``policy``; a function from observations
+        [B, O] to actions [B, A], or an object with such an ``act``. A mapping gives
         each its share of the episodes, as ``{"random": 0.5, CEM(): 0.5}``, and so does a list of
         pairs, ``[("random", 0.5), (CEM(), 0.5)]``, also of what is no key or is equal.
     noise : float
@@ -253,11 +251,13 @@ def collect_transitions(
     progress : callable, optional
         Called with rows done and in all, now and then.
     """
-    if min(count, episode_steps, hold) < 1:
-        raise ValueError(
-            f"count, episode_steps and hold must be at least 1, got {count!r}, {episode_steps!r} "
-            f"and {hold!r}"
-        )
+    for name, number, least in (
+        ("count", count, 1),
+        ("seed", seed, 0),
+        ("episode_steps", episode_steps, 1),
+    ):
+        if not isinstance(number, Integral) or number < least:
+            raise ValueError(f"{name} must be a whole number from {least} on, got {number!r}")
     for name, share in (("noise", noise), ("relabel", relabel)):
         if not 0 <= share <= 1:
             raise ValueError(f"{name} is a share from 0 to 1, got {share!r}")
@@ -281,7 +281,7 @@ def collect_transitions(
         walks = _Walks(task, numbers, seed, starts, steps=episode_steps)
         for turn, (acting, _) in enumerate(shares):
             if (rows := np.flatnonzero(whose == turn)).size:
-                walks.follow(rows, acting, hold=hold, noise=noise)
+                walks.follow(rows, acting, noise=noise)
         part = walks.rows(relabelled, with_frames=with_frames)
         parts.append(part)
         episodes, done = numbers.stop, done + len(part["actions"])
@@ -314,9 +314,7 @@ class _Walks:
         self._states = np.empty((len(episodes), steps, self._starts.shape[1]))
         self._actions = np.empty((len(episodes), steps, task.actions.size))
 
-    def follow(
-        self, rows: npt.NDArray[np.intp], acting: Acting, *, hold: int, noise: float
-    ) -> None:
+    def follow(self, rows: npt.NDArray[np.intp], acting: Acting, *, noise: float) -> None:
         """Let a policy act in some of the episodes."""
         rngs, others = ([streams[row] for row in rows] for streams in (self._rngs, self._noise))
         self._states[rows], self._actions[rows] = followed(
@@ -325,7 +323,6 @@ class _Walks:
             self._starts[rows],
             rngs,
             steps=self._steps,
-            hold=hold,
             noise=(noise, others),
         )
         broken = np.argwhere(~np.isfinite(observed(self._task, self._states[rows])).all(axis=-1))

@@ -46,7 +46,7 @@ def first(transitions, count):
 def test_the_gate_separates_a_good_ensemble_from_a_bad_one(name, gap, candidates):
     task = TASKS[name](actions="box", action_repeat=4)
     data = collect_transitions(
-        task, count=20000, seed=0, episode_steps=100, hold=3, with_rewards=True
+        task, count=20000, seed=0, episode_steps=100, policy="held-3", with_rewards=True
     )
     policies = ladder(task, train_mlp(data, seed=0, epochs=30))
     queries = generate_queries(

@@ -147,7 +147,7 @@ def test_the_recipe_of_the_control_models_makes_what_the_gates_load(example, pyt
     monkeypatch.syspath_prepend(pytester.path)
     train = import_module("train")
     shipped = {path.name: path.read_bytes() for path in train.MODELS.iterdir()}
-    monkeypatch.setitem(train.DATA, "reacher-easy", {"count": 1_000, "hold": 3})
+    monkeypatch.setitem(train.DATA, "reacher-easy", {"count": 1_000, "policy": "held-3"})
     train.main(dict.fromkeys(train.DATA, 1))
     made = {path.name: path.read_bytes() for path in train.MODELS.iterdir()}
     assert made.keys() == shipped.keys()

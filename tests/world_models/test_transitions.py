@@ -49,13 +49,12 @@ def test_fewer_rows_are_the_first_of_more(fewer):
 
 
 def test_an_action_is_held_for_as_long_as_asked_for():
-    actions = collected(count=200, episode_steps=100, hold=3).actions
+    actions = collected(count=200, episode_steps=100, policy="held-3").actions
     for episode in actions.reshape(2, 100, -1):
         assert (episode[:99].reshape(33, 3, -1) == episode[:99:3, None]).all()
         assert len(np.unique(episode[::3], axis=0)) > 1
-    assert np.array_equal(collected(hold=1).next_observations, collected().next_observations)
-    for options in ({"count": 0}, {"episode_steps": 0}, {"hold": 0}):
-        with pytest.raises(ValueError, match="at least 1"):
+    for options in ({"count": 0}, {"count": 10.5}, {"episode_steps": 0}, {"seed": None}):
+        with pytest.raises(ValueError, match="must be a whole number from"):
             collected(**options)
 
 
@@ -212,7 +211,7 @@ def is_same(first, second):
 
 def test_a_name_says_for_how_long_random_actions_are_kept():
     assert is_same(by("random"), collected_in_maze())
-    assert is_same(by("held-4"), by("random", hold=4))
+    assert is_same(by("held-1"), by("random"))
     assert not is_same(by("held-4"), by("random"))
 
 
