@@ -38,9 +38,10 @@ class Drift:
     """A gate's result beside the last accepted one: what changed, in one line of text.
 
     "46 -> 36 of 50, lost 10 starts, gained 0 (p = 0.002)". It was accepted at ``commit``, which a
-    kind may leave out; ``was`` and ``now`` are the number that is followed, as a table's cell has
-    it; ``then`` is what rows of the card's table came to, by name; ``differs`` what is not as it
-    was, and not the model.
+    kind may leave out; ``was`` and ``now`` are what is followed, counts where it is a share
+    ("46/50"), and ``cell`` what stood in the summary's column of now then, where that is not
+    ``was``; ``then`` is what rows of the card's table came to, by name; ``differs`` what is not as
+    it was, and not the model.
 
     ``worse`` are cells of the card's figure that were as they should be only then, ``better`` those
     that are so only now, and ``lost`` and
@@ -54,6 +55,7 @@ class Drift:
     commit: str = ""
     was: str = ""
     now: str = ""
+    cell: str = ""
     then: Mapping[str, float] = field(default_factory=dict)
     worse: tuple[int, ...] | None = None
     better: tuple[int, ...] | None = None

@@ -130,7 +130,8 @@ def _with_was(cells: Mapping[str, str], drift: Drift | None) -> Mapping[str, str
     """Return a row's cells with that of the accepted result before the one that it became."""
     now = NOW if NOW in cells else next(iter(cells), "")
     names = [part for name in cells for part in (["was", name] if name == now else [name])]
-    return {name: cells.get(name, (drift.was if drift else "") or "-") for name in names}
+    was = (drift.cell or drift.was) if drift else ""
+    return {name: cells.get(name, was or "-") for name in names}
 
 
 def _notes(row: Row, group: _Group, verbosity: int) -> Iterator[str]:

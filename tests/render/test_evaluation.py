@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import os
 import pickle
 import re
@@ -21,6 +22,7 @@ import pytest_cpg
 from pytest_cpg import GateResult, evaluate
 from pytest_cpg.contracts import ComponentError, CpgError, IncompleteError
 from pytest_cpg.contracts.codec import encode
+from pytest_cpg.episodes import kept_run
 from pytest_cpg.episodes.arm_run import ArmRun
 from pytest_cpg.gates.arguments import REQUIRED, Argument, between, name
 from pytest_cpg.gates.card import Card, Ruling, Severity, Table
@@ -46,6 +48,8 @@ def folder(tmp_path, monkeypatch):
 def episodes(monkeypatch):
     """Count the episodes that are run in this process, by their arm."""
     counts, advance = Counter(), ArmRun.advance
+    # On a slow machine their first plans would be made again beside.
+    monkeypatch.setattr(kept_run, "_QUICK", math.inf)
 
     def counting(self, until):
         before = self._done

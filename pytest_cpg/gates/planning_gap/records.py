@@ -235,7 +235,7 @@ def compare(gate: BaselineGate | None, result: GateResult) -> Drift:
     """
     now = BaselineGate.of(result)
     if gate is None:
-        return Drift.new(now=_cell(now))
+        return Drift.new(now=_followed(now))
     is_other = gate.seed != now.seed or gate.design.short_hash != now.design.short_hash
     # With the same starts, noise and dynamics, whatever changed the oracle arm changed both.
     moved = None if is_other else sum(map(operator.ne, gate.oracle, now.oracle))
@@ -252,8 +252,9 @@ def compare(gate: BaselineGate | None, result: GateResult) -> Drift:
     return replace(
         drift,
         text=f"{drift.text}{beside}",
-        was=_cell(gate),
-        now=_cell(now),
+        was=_followed(gate),
+        now=_followed(now),
+        cell=_cell(gate),
         then={} if drift.label is Label.INCOMPARABLE else {"learned": solved / episodes},
         # Of a start that was not run then, nobody knows.
         worse=drift.worse if len(gate.learned) >= len(now.learned) else None,
@@ -286,6 +287,10 @@ def _cell(gate: BaselineGate) -> str:
     if gate.design.metric == "return":
         return f"{gate.learned_mean_return:.4g}"
     return f"{solved / episodes:.2f}"
+
+
+def _followed(gate: BaselineGate) -> str:
+    return _cell(gate) if gate.design.metric == "return" else "{}/{}".format(*gate.learned_arm)
 
 
 def _reached(gate: BaselineGate) -> str:
