@@ -29,6 +29,10 @@ this gate has no learned world model. Write the fixture, for example in conftest
 or name a model: @pytest.mark.{marker}(..., model="{model}"), or --cpg-model=module:factory
 or the path of a checkpoint."""
 
+_HELD = (
+    "{fixture}: a test marked {marker} judges what other gates have found, once these have "
+    "reported, and measures nothing. Take no fixture of a gate, as in def test_suite(): pass"
+)
 _NO_MARKER = "the fixtures of pytest-cpg need a marked test. Write {example} above it."
 _SUITE = "pytest_cpg.conformance"
 _WANTED = "maps observations [B, O] and actions [B, A] to next observations [B, O]"
@@ -43,18 +47,13 @@ def measured(
     **given: Any,
 ) -> Any:
     """Return the result of a kind for a test's model."""
-    gate = _gate_of(request)
+    gate = _measuring_gate(request, marker)
     if gate.kind.marker != marker:
         kind = request.config.stash[KINDS].table[marker]
         fail(
             f"the fixture {kind.fixture} measures for tests marked {kind.marker}, and this one is "
             f"marked {gate.kind.marker}. Take the fixture {gate.kind.fixture}, or write "
             f"{example(kind)}."
-        )
-    if is_held(gate.kind):
-        fail(
-            f"{marker} has no result before all other gates have reported, which is after this "
-            f"test: take no fixture {marker}, as in def test_suite(): pass"
         )
     # A named model wins over a fixture, which most of the time is there for other gates.
     if gate.model and not request.node.stash.get(NAMED_MODEL, False):
@@ -64,7 +63,7 @@ def measured(
 
 def runner(request: pytest.FixtureRequest, executor: Any, given: dict[str, Any]) -> Any:
     """Return the value of ``benchmark_runner``."""
-    gate = _gate_of(request)
+    gate = _measuring_gate(request, "benchmark_runner")
     kind: Any = gate.kind
     if not offers(kind, "runner"):
         fail(
@@ -90,7 +89,7 @@ def named_model(request: pytest.FixtureRequest) -> Any:
     """Return the model that this test's marker or the session names."""
     from pytest_cpg.world_models.checkpoints.source import made
 
-    gate = _gate_of(request)
+    gate = _measuring_gate(request, "learned_dynamics")
     if gate.make_model is None:
         model = "mlp" if gate.task else "module:factory"
         wanted = getattr(gate.kind, "wanted_model", _WANTED)
@@ -117,7 +116,7 @@ def true_dynamics(request: pytest.FixtureRequest) -> OracleDynamics:
     """Return the true dynamics of the task of a test's gate."""
     from pytest_cpg.world_models import OracleDynamics
 
-    gate = _gate_of(request)
+    gate = _measuring_gate(request, "oracle_dynamics")
     if gate.task is None:
         fail(
             f"oracle_dynamics: a gate marked {gate.kind.marker} has no task, whose true dynamics "
@@ -158,6 +157,14 @@ def _gate_of(request: pytest.FixtureRequest) -> Gate:
         wanted = (kind for kind in table if kind.fixture in request.fixturenames)
         fail(_NO_MARKER.format(example=example(next(wanted, next(iter(table))))))
     return _gates(request).gate(request.node)
+
+
+def _measuring_gate(request: pytest.FixtureRequest, fixture: str) -> Gate:
+    """Return the gate of a test, or fail one that measures nothing itself."""
+    gate = _gate_of(request)
+    if is_held(gate.kind):
+        fail(_HELD.format(fixture=fixture, marker=gate.kind.marker))
+    return gate
 
 
 def _gates(request: pytest.FixtureRequest) -> GateSession:

@@ -62,6 +62,11 @@ _TURNED = (
     "test, or by a marker"
 )
 
+_PARTIAL = (
+    "{gate} knows the gates of this run alone, as no baseline says which there are in files that "
+    "were left out. Run all, or accept results with --cpg-update-baseline"
+)
+
 _NO_FAMILY = (
     "--cpg-correction=holm shares one error rate among all gates of the project, and needs to know "
     "how many they are. Set cpg_family_size in the ini file, or keep a baseline."
@@ -207,6 +212,8 @@ class GateSession:
             # Of the whole project, what is gone is told beside the baseline.
             is_partial = scope.asked is not None or scope.ignores
             accepted = self._baseline.accepted if is_partial else None
+            if is_partial and self._baseline.accepted is None:
+                self.ledger.findings += (Finding(_PARTIAL.format(gate=name)),)
             result = held.completed(self.ledger, is_cut=scope.leaves_passed_out, accepted=accepted)
             judgement = judged(
                 held.gate,

@@ -102,7 +102,7 @@ def test_a_good_suite_passes_and_one_that_is_not_proven_is_open(suite, workers):
     ("arguments", "more", "said"),
     [
         (["-k", "suite or near"], "", "1 of 2 gates * far (not selected)"),
-        (["-k", "test_suite and not near and not far"], "", "none was judged: * (not selected)"),
+        (["-k", "test_suite and not near and not far"], "", "can be counted: * (not selected)"),
         ([], "\n@pytest.mark.cpg(task='track', id='no')\ndef test_no(cpg): 1 / 0", None),
         ([], "\n@pytest.mark.skip\n@pytest.mark.cpg(task='track', id='no')\ndef test_no(cpg): 0",
          "1 of 3 gates * no (skipped)"),
@@ -156,8 +156,13 @@ def test_a_run_of_one_file_leaves_out_no_accepted_gate(suite, workers):
     pytester = suite(model="return conftest.right")
     more = "import pytest\n\n@pytest.mark.cpg(task='track', model='right')\ndef test_more(cpg): ..."
     pytester.write("test_more.py", more)
-    assert pytester.runpytest("test_tasks.py", *workers).ret == 0
-    assert pytester.runpytest("--cpg-update-baseline").ret == 0
+    alone = pytester.runpytest("test_tasks.py", *workers)
+    assert alone.ret == 0
+    unknown = "test_suite knows the gates of this run alone, as no baseline says which there are"
+    assert unknown in flat(alone)
+    whole = pytester.runpytest("--cpg-update-baseline")
+    assert whole.ret == 0
+    assert unknown not in flat(whole)
     for left_out in (["test_tasks.py"], ["--ignore=test_more.py"]):
         result = pytester.runpytest(*left_out, *workers)
         assert result.ret == 1
@@ -230,9 +235,11 @@ def test_tasks_of_one_body_are_one_task(suite):
 
 
 def test_what_has_no_meaning_for_a_suite_is_refused(suite):
-    pytester = suite()
-    pytester.change("test_tasks.py", "def test_suite()", "def test_suite(cpg_suite)")
-    assert "has no result before all other gates have reported" in flat(pytester.runpytest())
+    for fixture in ("cpg_suite", "benchmark_runner", "oracle_dynamics"):
+        pytester = suite()
+        pytester.change("test_tasks.py", "def test_suite()", f"def test_suite({fixture})")
+        said = flat(pytester.runpytest("-k", "suite"))
+        assert f"{fixture}: a test marked cpg_suite judges what other gates have found" in said
     marks = "@pytest.mark.xfail\n@pytest.mark.cpg_suite"
     suite().change("test_tasks.py", "@pytest.mark.cpg_suite", marks)
     assert "no xfail counts" in flat(pytester.runpytest())
@@ -246,6 +253,12 @@ def test_its_own_body_and_marks_count(suite):
     recorded = "_suite(record_property):\n    record_property('limits', {0.3})"
     pytester.change("test_tasks.py", "_suite():\n    pass", recorded)
     pytester.runpytest().assert_outcomes(passed=3)
+    late = "_suite(late):\n    pass\n\n@pytest.fixture\ndef late():\n    yield\n    pytest.skip()"
+    pytester = suite("max_gap=0.1", "return conftest.mirrored")
+    pytester.change("test_tasks.py", "_suite():\n    pass", late)
+    result = pytester.runpytest()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["ABOVE LIMIT: gap +1.00 *"])
     marks = "@pytest.mark.skip\n@pytest.mark.cpg_suite"
     suite(model="return conftest.right").change("test_tasks.py", "@pytest.mark.cpg_suite", marks)
     pytester.runpytest().assert_outcomes(passed=2, skipped=1)

@@ -144,10 +144,14 @@ class Suite(CriteriaKind[SuiteFindings]):
         members = tuple(Member.of(member) for member in chosen if member.name not in lacking)
         texts = named([f"{gate} ({why})" for gate, why in lacking.items()])
         if not members:
-            beside = f": {texts}" if texts else ""
+            if not lacking:
+                raise ComponentError(
+                    "a suite needs gates to judge, and none ran. Run it with the tests that are "
+                    "marked cpg."
+                )
             raise ComponentError(
-                f"a suite needs gates to judge, and none was judged{beside}. Run it with the tests "
-                f"that are marked cpg."
+                f"a suite needs gates to judge, and none can be counted: {texts}. It is judged by "
+                f"all of them or not at all: let each run and say something of a model."
             )
         gap = _gap(members, "learned")
         ignorant = _gap(members, "chance").p_above(result.max_gap)
