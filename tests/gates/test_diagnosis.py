@@ -42,6 +42,7 @@ from pytest_cpg.gates.planning_gap.diagnosis.losses import (
     kendall_taus,
     over_episodes,
     upper_quartile,
+    value_errors,
 )
 from pytest_cpg.gates.planning_gap.diagnosis.measures import has_headroom
 from pytest_cpg.gates.planning_gap.diagnosis.sample import diagnose
@@ -505,3 +506,23 @@ def test_pickled_training_data_is_refused(tmp_path):
     path = tmp_path / "data.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     assert "cannot be read" in read_training_data(path, size=4, action_size=2)
+
+
+def test_a_value_error_is_the_distance_of_scores_to_go_in_deviations_of_the_true_ones():
+    inf = np.inf
+    # Of two chosen plans and three random ones, of two steps: the last counts.
+    truth = np.array([[9, 9, 0, 1, 2], [9, 9, 0, 2, inf], [9, 9, 3, 3, 3]], dtype=float)
+    model = np.array([[0, 0, 0.5, 0.5, 2.5], [0, 0, 1, 2, 7], [0, 0, 1, 2, 3]], dtype=float)
+    both = ("kept", truth), ("predicted", model)
+    found = SimpleNamespace(
+        **{name: np.stack([np.zeros_like(last), last], axis=2) for name, last in both},
+        objective="terminal",
+        remaining=np.full(3, 9),
+        episodes=np.array([4, 4, 5]),
+    )
+    # A plan that diverges is left out; where all are worth the same, there is no unit.
+    errors = value_errors(found)
+    assert errors[0] == pytest.approx((0.5 + 0.5) / (np.std([0, 1, 2]) + np.std([0, 2])))
+    assert np.isnan(errors[1])
+    found.predicted = found.kept
+    assert value_errors(found)[0] == 0

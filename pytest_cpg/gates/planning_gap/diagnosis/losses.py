@@ -76,6 +76,30 @@ def regrets(evidence: Evidence, scores: FloatArray) -> FloatArray:
     return np.array(shares)
 
 
+def value_errors(evidence: Evidence) -> FloatArray:
+    """Return for each episode by how much the model misjudges random plans, per true spread.
+
+    The right side of the published bound on the gap, ``|CPG| <= C E|Q* - Q|`` (the paper that
+    introduced the gap, v0.18, section 3.6, eq. ve-bound): the mean over decisions and candidate
+    plans of how far the planner's score-to-go by the learned dynamics is from that by the true
+    ones, both rated as the model is planned with. The paper leaves C open, which is to absorb how
+    far plans lie apart: here they are divided by the standard deviation of the true scores-to-go at
+    a decision, and the constant that is left is without unit. It states the bound as a heuristic.
+    """
+    random = slice(FIRST_RANDOM, None)
+    said, true = (
+        of_plans(scores[:, random], evidence) for scores in (evidence.predicted, evidence.kept)
+    )
+    # Of a plan that diverges there is no distance.
+    is_known = np.isfinite(said) & np.isfinite(true)
+    said, true = (np.where(is_known, values, np.nan) for values in (said, true))
+    off = mean(np.abs(said - true), axis=1)
+    spread = without_nan(np.nanstd, true, 1)
+    rows = (evidence.episodes == episode for episode in np.unique(evidence.episodes))
+    pairs = np.array([[np.nansum(off[row]), np.nansum(spread[row])] for row in rows])
+    return ratio(pairs[:, 0], pairs[:, 1])
+
+
 def of_plans(scores: FloatArray, evidence: Evidence) -> FloatArray:
     """Return what plans cost the planner [N, C], of the scores along them [N, C, H]."""
     return rate(scores, evidence.remaining, objective=evidence.objective)[0]

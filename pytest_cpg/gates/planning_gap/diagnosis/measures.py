@@ -44,6 +44,8 @@ class Measures:
     #: 0 for the best of the candidates, 1 for chance.
     regret: Interval | None
     ranking: Interval | None
+    #: See `losses.value_errors`.
+    value_error: Interval | None
     #: Of the regret where that is shown to be bad, else of what the ranking lacks, where that is.
     won: losses.WonBack | None
     #: How far off the score is within a window that begins at a true state, as a multiple of what
@@ -108,6 +110,7 @@ def measures_of(evidence: Evidence) -> Measures:
     return Measures(
         regret=regret,
         ranking=ranking,
+        value_error=losses.over_episodes(losses.value_errors(evidence)),
         won=won,
         window_error=losses.over_episodes(losses.per_episode(sizes, episodes)),
         bad_windows=losses.over_episodes(losses.per_episode(bad, episodes, by_mean=True)),

@@ -233,6 +233,8 @@ def _table(measures: Measures, evidence: Evidence) -> Iterator[Measure]:
     of_regret = f"of a random plan's loss; bad above {losses.LEAST_REGRET:g}"
     yield Measure.of("regret", measures.regret, of_regret)
     yield Measure.of("ranking", measures.ranking, f"Kendall tau; {chance}")
+    of_value = "of scores-to-go / their true spread over plans"
+    yield Measure.of("value error", measures.value_error, of_value)
     yield Measure.of(f"{WINDOW} steps", measures.window_error, of_window)
     if step is not None:
         yield Measure.of("one step", step.error, "error where plans lead / what a step changes")
