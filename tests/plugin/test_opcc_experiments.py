@@ -64,7 +64,7 @@ def test_figures_are_what_results_give(copied):
     made = copied("import plots; plots.write()")
     assert made.returncode == 0, made.stderr
     committed = sorted((EXPERIMENTS / "figures").iterdir())
-    assert len(committed) == 5
+    assert len(committed) == 6
     for path in committed:
         drawn = (copied.folder / "figures" / path.name).read_text(encoding="utf-8")
         assert drawn == path.read_text(encoding="utf-8"), path

@@ -9,7 +9,7 @@ from cells import BODIES, KINDS
 from confidences import CONFIDENCES
 from grading import COVERAGES
 from results import found
-from tables import HORIZONS, by_horizon, ev_losses, half_width, published_losses, values
+from tables import HORIZONS, PUBLISHED, by_horizon, ev_losses, half_width, published_losses, values
 
 HERE = Path(__file__).parent
 # The figures of the other experiments.
@@ -130,6 +130,47 @@ def curves(runs):
     return drawn(300, marks)
 
 
+# What a change is called, the end of its cells, its place in the paper's tables, and its colour.
+# The last two need 1 000 updates.
+CHANGED = {
+    "as it is": ("", ("4", "ev"), ORACLE),
+    "prior": ("-prior", ("6", "5"), LEARNED),
+    "autoregressive": ("-autoregressive", ("7", "autoregressive"), GREEN),
+    "stochastic": ("-gaussian-1000", ("11", "False"), "#a05195"),
+    "unnormalised": ("-not-normalised-1000", ("14", "False"), "#c9a227"),
+}
+
+
+def comparisons(runs):
+    """Draw risk against coverage with s' = s, by confidence and by kind of model.
+
+    Right of each panel are the losses that are published of all answers.
+    """
+    marks = key(40, 18, {name.upper(): colour for name, colour in OF_CONFIDENCE.items()})
+    marks += key(40, 308, {name: colour for name, (_, _, colour) in CHANGED.items()})
+    across = [f"{coverage:g}" for coverage in COVERAGES.round(2)]
+    for number, body in enumerate(BODIES):
+        confident = {
+            (f"{body}-mixed-same", name, "4", name): colour
+            for name, colour in OF_CONFIDENCE.items()
+        }
+        changed = {
+            (f"{body}-mixed-same{end}", "ev", *place): colour
+            for end, place, colour in CHANGED.values()
+        }
+        for top, curves_of, words in ((62, confident, "risk"), (352, changed, "risk by EV")):
+            panel = Panel(40 + 230 * number, top, 195, 190, across, 0.5)
+            title = f"{TITLES[body]}: {words}"
+            marks += panel.axes(title, step=0.1, every=5, foot="coverage")
+            for (cell, confidence, table, row), colour in curves_of.items():
+                kept = [run[confidence] for run in runs.get(cell, {}).values()]
+                seeds = [one["risks"] for one in kept if "risks" in one]
+                marks += panel.series([list(one) for one in zip(*seeds, strict=True)], colour)
+                loss = PUBLISHED[table][body][row]["loss"][0]
+                marks.append(dot(panel.left + panel.width + 6, panel.up(loss), colour))
+    return drawn(590, marks)
+
+
 def sizes(runs):
     """Draw what more members do to AUROC and to PCI's AURCC."""
     marks = key(40, 18, {name.upper(): colour for name, colour in OF_CONFIDENCE.items()})
@@ -190,6 +231,7 @@ def confidences(runs):
 DRAWN = {
     "horizons": horizons,
     "risk-coverage": curves,
+    "comparisons": comparisons,
     "members": sizes,
     "data": kinds,
     "confidences": confidences,
