@@ -142,15 +142,22 @@ def cells_of(sizes, *, tasks=TASKS, seeds=SEEDS, policies=POLICIES):
 def every_cell():
     """Return all cells, cheap ones first."""
     cartpole, acrobot = TASKS
-    cheap = ("random", "held", "energy-aware", "model planner")
+    least, most = SIZES
+    planned = ("mixture", "oracle planner")
+    others = [policy for policy in POLICIES if policy not in planned]
     return [
         *cells_of(SIZES, tasks=[cartpole]),
         *cells_of(BETWEEN[cartpole], tasks=[cartpole]),
         *(
             cell
             for seed in SEEDS
-            for policies in (cheap, [policy for policy in POLICIES if policy not in cheap])
-            for cell in cells_of(SIZES, tasks=[acrobot], seeds=[seed], policies=policies)
+            for cell in cells_of(SIZES, tasks=[acrobot], seeds=[seed], policies=others)
+        ),
+        *cells_of([least], tasks=[acrobot], policies=planned),
+        *(
+            cell
+            for policy in planned
+            for cell in cells_of([most], tasks=[acrobot], policies=[policy])
         ),
         *cells_of(BETWEEN[acrobot], tasks=[acrobot]),
     ]
