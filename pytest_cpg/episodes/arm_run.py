@@ -112,6 +112,7 @@ class ArmRun:
                     # Only here: in the middle of a round nothing fits together.
                     self._done = int(active[0]) if active.size else until
                     self._tell(active, until)
+            self._disturbance.check()
             if self._repeats:
                 self._repeats.check(self._farthest(begin, until), self.actions)
         finally:

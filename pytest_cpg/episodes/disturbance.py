@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ class Disturbance:
         for _, part in self._having("world"):
             self._world = _task_of(part, "world", self._world)
         self._memories: list[dict[str, Any]] = [{} for _ in self._parts]
+        self._first: dict[tuple[int, str], Callable[[], None]] = {}
         self._perturbed = np.zeros(len(episodes), dtype=bool)
         # At which step each was last asked whether actions are skipped: there no time passes.
         self._asked = np.full(len(episodes), -1)
@@ -57,7 +59,7 @@ class Disturbance:
     ) -> FloatArray:
         """Return values [B, ...] after all that has this effect; raise ComponentError for none."""
         for number, part in self._having(effect):
-            changed = self._answer(number, part, effect, rows, steps, values)
+            changed = self._answer(number, effect, rows, steps, values)
             # A simulator that has diverged by itself is named as such.
             is_whole = (
                 changed.shape == values.shape
@@ -73,26 +75,49 @@ class Disturbance:
         return values
 
     def _answer(
-        self, number: int, part: Any, effect: str, rows: IntArray, steps: IntArray, *values: Any
+        self, number: int, effect: str, rows: IntArray, steps: IntArray, *values: FloatArray
     ) -> Any:
         """Return what a part makes of values, as an array; raise ComponentError if not always so.
 
-        One of a user's is asked twice. Whatever it remembers beside `Moment.kept` shows.
+        One of a user's is asked twice, and the first question once more when the arm is over:
+        whatever it remembers beside `Moment.kept` shows.
         """
-        memory = deepcopy(self._memories[number]) if not _is_ours(part) else None
-        moment = self._moment(number, rows, steps)
+        part, given = self._parts[number], tuple(value.copy() for value in values)
+        if _is_ours(part):
+            return _asked(part, effect, *given, self._moment(number, rows, steps))
+        memory = deepcopy(self._memories[number])
         # Of what is changed in place, nobody would see that it took effect.
-        answer = _asked(part, effect, *(value.copy() for value in values), moment)
-        if memory is not None:
-            then = replace(self._moment(number, rows, steps), memory=memory)
-            again = _asked(part, effect, *(value.copy() for value in values), then)
-            if answer.dtype.kind != "O" and answer.tobytes() != again.tobytes():
-                raise ComponentError(
-                    f"perturbation {part.name!r}: {effect}() answered otherwise when it was asked "
-                    f"again, so that no two arms would have the same. Keep nothing in the object "
-                    f"or beside it: what lasts is in moment.kept(), and moment.rng() draws."
-                )
+        copies = tuple(value.copy() for value in values)
+        answer = _asked(part, effect, *copies, self._moment(number, rows, steps))
+        again = partial(self._check, answer, number, effect, rows.copy(), steps.copy(), given)
+        again(memory=memory)
+        self._first.setdefault((number, effect), partial(again, memory=memory))
         return answer
+
+    def _check(
+        self,
+        answer: Any,
+        number: int,
+        effect: str,
+        rows: IntArray,
+        steps: IntArray,
+        given: tuple[FloatArray, ...],
+        memory: dict[str, Any],
+    ) -> None:
+        part, moment = self._parts[number], self._moment(number, rows, steps)
+        copies = (value.copy() for value in given)
+        now = _asked(part, effect, *copies, replace(moment, memory=deepcopy(memory)))
+        if answer.dtype.kind != "O" and answer.tobytes() != now.tobytes():
+            raise ComponentError(
+                f"perturbation {part.name!r}: {effect}() answered otherwise when it was asked "
+                f"again, so that no two arms would have the same. Keep nothing in the object or "
+                f"beside it: what lasts is in moment.kept(), and moment.rng() draws."
+            )
+
+    def check(self) -> None:
+        """Ask the first questions again, now that the arm is over."""
+        for ask_again in self._first.values():
+            ask_again()
 
     def _are_actions(self, actions: FloatArray) -> bool:
         return bool(self._task.actions.contains(actions).all())
@@ -150,7 +175,7 @@ class Disturbance:
             return lost
         is_new = self._asked[rows] != steps
         for number, part in skipping:
-            skipped = self._answer(number, part, "skip", rows, steps)
+            skipped = self._answer(number, "skip", rows, steps)
             if skipped.shape != lost.shape or skipped.dtype.kind not in "iu" or (skipped < 0).any():
                 raise ComponentError(
                     f"perturbation {part.name!r}: skip() returned {skipped!r:.80}; return "

@@ -102,7 +102,7 @@ def _made(text: str, known: Mapping[str, PerturbationFactory]) -> Perturbation:
     words = _WORDS.findall(match[2] if match else "")
     moments = {word: _figure(when) for word, when in words}
     if len(moments) < len(words):
-        raise ValueError(f"perturbation {text!r} says a word twice. Write each of them once")
+        raise ValueError(f"{text!r} says a word twice. Write each of them once")
     try:
         inspect.signature(known[name]).bind(*numbers, **moments)
     except (KeyError, TypeError):
@@ -122,7 +122,7 @@ def _made(text: str, known: Mapping[str, PerturbationFactory]) -> Perturbation:
 
 def _contributed(text: str, name: str, make: Callable[[], Any]) -> Perturbation:
     """Return what a user's factory makes; raise ValueError, naming the perturbation."""
-    factory = f"perturbation {text!r}: what makes {name!r}"
+    factory = f"{text!r}: what makes {name!r}"
     try:
         made = make()
     except Exception as error:

@@ -61,7 +61,9 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
 
 def _header(replay: Replay) -> str:
     count, design = len(replay.traces), replay.design
-    perturbed = f", perturbation {design.perturbation}" if design.perturbation else ""
+    # So that a line may end between two of many.
+    names = design.perturbation.replace(",", ", ")
+    perturbed = f", perturbation {names}" if names else ""
     return (
         f"replay of {count} episode{'s'[: count != 1]}, no verdict: {design.task}, "
         f"{design.planner}, seed {replay.seed}, starts {design.starts}, at most {design.budget} "

@@ -415,6 +415,21 @@ def test_what_a_perturbation_must_not_return_is_named(methods, said):
         Run(Wrong(**methods)).arm()
 
 
+def test_what_one_method_remembers_for_another_is_found_when_the_arm_is_over():
+    class Drifting:
+        name, asked = "drifting", 0
+
+        def see(self, states, moment):
+            self.asked += 1
+            return states
+
+        def push(self, states, moment):
+            return states + 1e-9 * self.asked
+
+    with pytest.raises(ComponentError, match=r"'drifting': push\(\) answered otherwise"):
+        Run(Drifting()).arm()
+
+
 def test_what_a_perturbation_keeps_as_it_should_is_no_state_of_its_own():
     class Late:
         """As our own delay, written by a user."""

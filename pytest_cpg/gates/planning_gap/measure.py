@@ -229,7 +229,7 @@ def gate_result(
         else tuple(_notes_on(design, models, in_place, oracle, chance)),
         faults=(
             *probe.faults_of(models["learned"]),
-            *(_differences_of(oracle, learned) if criteria.is_aa else ()),
+            *(_differences_of(design, oracle, learned) if criteria.is_aa else ()),
         ),
     )
 
@@ -370,7 +370,7 @@ def _policy_plans(design: Design) -> int:
     return int(getattr(design.planner, "policy_plans", 0))
 
 
-def _differences_of(oracle: Arm, learned: Arm) -> list[str]:
+def _differences_of(design: Design, oracle: Arm, learned: Arm) -> list[str]:
     """Return what an A/A check finds wrong: episodes that one model ended in two ways."""
     shared = slice(learned.episodes)
     is_other = (
@@ -381,8 +381,10 @@ def _differences_of(oracle: Arm, learned: Arm) -> list[str]:
     if not is_other.any():
         return []
     first = int(learned.indices[is_other][0])
+    wrong = design.record.perturbation
+    parts = f"task, planner or perturbation {wrong!r}" if wrong else "task or planner"
     return [
         f"the true dynamics ended {is_other.sum()} of {learned.episodes} episodes otherwise when "
-        f"they were run again, episode {first} first: task or planner keep a state, or draw from "
-        f"elsewhere than their streams"
+        f"they were run again, episode {first} first: {parts} keep a state, or draw from elsewhere "
+        f"than their streams"
     ]
