@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from pytest_cpg.plugin.item import gate_id
 from pytest_cpg.plugin.kinds import KINDS
 from pytest_cpg.plugin.marker import Gate
 from pytest_cpg.render import films
+from pytest_cpg.render.line import wrapped
 from pytest_cpg.render.replay import replay_lines
 from pytest_cpg.render.section import broken_section, text_of
 from pytest_cpg.render.words import run_of
@@ -221,7 +223,8 @@ class SessionReplay:
             raise
         width = self._config.get_terminal_writer().fullwidth
         self.lines = replay_lines(replayed, width=width)
-        self.lines += ["", *(f" note: {text}" for text in replayed.changed)]
+        notes = (wrapped(text, width, " note: ") for text in replayed.changed)
+        self.lines += ["", *chain.from_iterable(notes)]
         traces = self._path.with_suffix(".npz")
         try:
             replayed.save(traces)
