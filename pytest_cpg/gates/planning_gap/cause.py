@@ -61,8 +61,9 @@ class Cause(StrEnum):
         "{outside} of the states visited or imagined lie outside the training data. "
         "There, predictions {window} steps ahead are off by {outside_error} times the effect of a "
         "plan; {inside}.",
-        "Train on a mixture that leads there, too: shares of random actions, of a planner and of "
-        "other policies (collect_transitions). A planner's transitions alone may be as bad.",
+        "Train on a mixture that leads there, too: shares of random actions, of a planner with "
+        "this model and of other policies (collect_transitions). A planner's transitions alone "
+        "may be as bad.",
         ("places",),
         "coverage",
     )
