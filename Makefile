@@ -64,7 +64,7 @@ docs: $(INSTALLED) ## Build the site of docs/ into build/docs, and run what it s
 	    docs build/docs
 	$(BIN)/python -m pytest -m docs -n 2
 
-clients: ## Gate models of JAX, TorchRL, mbrl-lib, simulusion and stable-worldmodel (installs 1 GB)
+clients: ## Gate models of JAX, TorchRL, mbrl-lib, simulusion, stable-worldmodel, TD-MPC2 and DreamerV3 (installs 1 GB)
 	@$(MAKE) --no-print-directory install EXTRAS=all,clients,dev
 	@# Alone: it asks for an old Gymnasium, and for Jupyter, which its models do without.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \

@@ -7,22 +7,13 @@ pytest.importorskip("torch")
 from pytest_cpg.planners import CEM
 from pytest_cpg.tasks import TASKS
 
-untrained = pytest.mark.xfail(
-    strict=True, reason="nobody trained these weights; with yours, leave this out"
+
+@pytest.mark.xfail(strict=True, reason="nobody trained these weights; with yours, leave this out")
+@pytest.mark.cpg(
+    task=TASKS["reacher-easy"](action_repeat=2, actions="box"),
+    model="dreamer.pt",
+    planner=CEM(samples=16, horizon=6, iterations=2, elites=4, objective="sum", execute=2),
+    episodes=12,
+    budget=20,
 )
-GATE = {
-    "task": TASKS["reacher-easy"](action_repeat=2, actions="box"),
-    "planner": CEM(samples=16, horizon=6, iterations=2, elites=4, objective="sum", execute=2),
-    "episodes": 12,
-    "budget": 20,
-}
-
-
-@untrained
-@pytest.mark.cpg(model="dreamer.pt", **GATE)
 def test_dreamer(cpg): ...
-
-
-@untrained
-@pytest.mark.cpg(model="dreamer_pixels.pt", observe={"size": 64, "stack": 1}, **GATE)
-def test_dreamer_of_pictures(cpg): ...

@@ -2,8 +2,8 @@
 
 The world model of NM512/dreamerv3-torch on state observations or on pictures, and its actor of
 continuous actions where the file has one, in torch alone; the critic is not used, nor are pictures
-decoded. Compared with an independent forward pass on weights made for the purpose; not tested on
-published weights.
+decoded. Compared with an independent forward pass on weights made for the purpose, and of pictures
+with the port's own code on an agent that it saved; not tested on published weights.
 """
 
 from __future__ import annotations

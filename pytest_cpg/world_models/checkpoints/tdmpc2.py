@@ -1,8 +1,8 @@
 """TD-MPC2: a latent world model with its own reward and value (Hansen et al., ICLR 2024).
 
 The networks of the official checkpoints on state observations or on pictures, in torch alone.
-Compared with an independent forward pass on weights made for the purpose; not tested on published
-weights.
+Compared with an independent forward pass on weights made for the purpose, and of pictures with the
+official code on weights that it saved; not tested on published weights.
 Layers are linear, most of them followed by a layer norm (`ln`); the tensors of the Q ensemble carry
 its members on a first axis.
 """
