@@ -175,6 +175,14 @@ class OpaqueLatents(Protocol):
     """False for a model that does not say; with it no probe looks for what was seen."""
 
 
+class Embedding(Protocol):
+    """A model with `OpaqueLatents` that knows what it saw, too, and not only its number."""
+
+    def embed(self, pictures: Any) -> FloatArray:
+        """Map pictures [B, F, H, W, C] to what the model makes of each [B, D], its goal apart."""
+        ...
+
+
 class TrainedPlanner(Protocol):
     """A model that says how it is planned with, for ``planner="as-trained"`` in a marker."""
 
@@ -190,7 +198,7 @@ class WorldModel(Encoder, Rollout, Score, Protocol):
     Only `rollout` is needed. Latents are float arrays or tensors, or a dict or tuple of them with
     a row for each observation. A model may also have any of `Memory`, `Decoder`, `Cost`, `Reward`,
     `TerminalValue`, `OwnPolicy`, `OwnPlan`, `Noise`, `BatchMultiple`, `Discount`, `RatesStates`,
-    `OpaqueLatents`, `TrainedPlanner` and `CacheKey`.
+    `OpaqueLatents`, `Embedding`, `TrainedPlanner` and `CacheKey`.
     """
 
 

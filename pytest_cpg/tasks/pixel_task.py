@@ -149,8 +149,13 @@ class PixelTask(TaskAround):
     @property
     def picture_shape(self) -> tuple[int, int, int, int]:
         """Frames, rows, columns and colours: [F, H, W, 3]; a goal of the gate is the last."""
-        frames = self.pixels.stack + isinstance(self.inner, GoalTask)
+        frames = self.pixels.stack + self.goal_frames
         return (frames, self.pixels.size, self.pixels.size, 3)
+
+    @property
+    def goal_frames(self) -> int:
+        """How many of the frames, the last, are of a goal of the gate: 0 or 1."""
+        return int(isinstance(self.inner, GoalTask))
 
     @property
     def frames_drawn(self) -> int:

@@ -7,15 +7,20 @@ import pytest
 
 import pytest_cpg
 from pytest_cpg.episodes.design import sample_starts
+from pytest_cpg.gates.planning_gap.card import cause_of
+from pytest_cpg.gates.planning_gap.diagnosis.frames import _frames_of
 from pytest_cpg.gates.planning_gap.diagnosis.pictures import _walks
-from pytest_cpg.planners import RandomShooting
+from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.tasks import TASKS
+from pytest_cpg.tasks.goal_task import GoalTask
+from pytest_cpg.tasks.goals import Goals
 from pytest_cpg.tasks.grids import GridTask
 from pytest_cpg.tasks.pixel_task import seen_as_pixels
 from pytest_cpg.world_models import Transitions
 
 pytest.importorskip("PIL")
 SIZE = 96
+PLANNER = RandomShooting(candidates=60, horizon=15)
 OF_STEPS = ("observations", "actions", "next_observations")
 AGENT = np.array([214, 106, 48])
 
@@ -66,21 +71,23 @@ class Misled(Seeing):
         return -self.inner.score(latents)
 
 
-def diagnosed(model, stack=1, training_data=None):
-    task = seen_as_pixels("maze", size=SIZE, stack=stack)
+def diagnosed(model, stack=1, budget=100, goals=None, planner=PLANNER, training_data=None):
+    maze = TASKS["maze"](budget=budget)
+    inner = maze if goals is None else GoalTask(inner=maze, goals=goals.loaded())
+    task = seen_as_pixels(inner, size=SIZE, stack=stack)
     gate = pytest_cpg.evaluate(
         task,
         model(task),
-        planner=RandomShooting(candidates=60, horizon=15),
+        planner=planner,
         episodes=20,
-        budget=None,
         cache=None,
         diagnose="always",
         max_verdict="BAD",
         training_data=training_data,
     )
     # One real step in twenty, and a gate of few steps has as many of them asked about.
-    assert task.frames_drawn <= 1.05 * gate.learned.steps.sum() + 16 * (12 + stack)
+    asked = 16 * (12 + task.picture_shape[0])
+    assert task.frames_drawn <= 1.05 * gate.learned.steps.sum() + asked
     return gate
 
 
@@ -106,26 +113,120 @@ def test_what_a_model_does_not_do_is_named(model, cause, said):
     assert found.misreading is None
 
 
-def seen_at(task, cells):
+class Wanting(Seeing):
+    """Latents are where the agent is, and where it is to be; it goes anywhere else."""
+
+    def __init__(self, task):
+        super().__init__(SimpleNamespace(inner=task.inner.inner))
+
+    def encode(self, pictures):
+        places = [super(Wanting, self).encode(pictures[:, [at]]) for at in (0, 1)]
+        return np.concatenate(places, axis=1)
+
+    def rollout(self, latents, plans):
+        reached = super().rollout(np.ascontiguousarray(latents[:, :2]), plans)
+        goals = np.repeat(latents[:, None, 2:], plans.shape[1], axis=1)
+        return np.concatenate([reached, goals], axis=2)
+
+    def score(self, latents):
+        return -np.abs(latents[..., :2] - latents[..., 2:]).sum(axis=-1)
+
+
+class Remembering(Wanting):
+    """Counts its steps, too, of which no frame of its training has any behind it."""
+
+    def encode(self, pictures):
+        return np.append(super().encode(pictures), np.zeros((len(pictures), 1)), axis=1)
+
+    def update(self, latents, actions, pictures):
+        return self.encode(pictures) + [0, 0, 0, 0, 1] * (1 + latents)
+
+    def score(self, latents):
+        return super().score(latents[..., :4])
+
+
+def costing(task, **parts):
+    """A model of stable-worldmodel's form, which sees a goal and whose costs are misleading."""
+    torch = pytest.importorskip("torch")
+    from pytest_cpg.world_models import StableWorldModel
+
+    seeing = Seeing(SimpleNamespace(inner=task.inner.inner))
+
+    def encode(info):
+        # As DINO-WM, which embeds an action, too, and every patch.
+        embedded = torch.from_numpy(seeing.encode(info["pixels"].numpy()))[:, None, None]
+        return {"emb": torch.cat([embedded, info["action"][..., None, :]], dim=-2)}
+
+    def get_cost(info, candidates):
+        return -candidates[..., 0].sum(dim=2)
+
+    def info(pictures):
+        return {"pixels": pictures[:, :-1], "goal": pictures[:, -1:]}
+
+    model = SimpleNamespace(**{"encode": encode, "get_cost": get_cost, **parts})
+    return StableWorldModel(model, action_size=2, info=info)
+
+
+def maze_from(cells):
     """Return what the maze looks like from some of its cells, many times over."""
+    task = seen_as_pixels("maze", size=SIZE, stack=1)
     free = task.inner.reset(np.arange(400))
     chosen = free[cells(free[:, 0])]
     return task.pictures(np.resize(chosen, (120, chosen.shape[1])))
 
 
+def frames_row(gate):
+    """Return the row, which a terminal shows."""
+    assert "frames" in cause_of(gate.diagnosis).main
+    (measure,) = (row for row in gate.diagnosis.measures if row.name == "frames")
+    return measure
+
+
+GOALS = {"goals": Goals(offset=6, within=0.5), "budget": 12}
+ENDS = CEM(horizon=4, samples=12, elites=4, iterations=1, objective="terminal", execute=1)
+
+
+@pytest.mark.parametrize("is_outside", [True, False])
 @pytest.mark.parametrize(
-    ("cells", "is_outside"), [(lambda x: x < 3, True), (lambda x: x < 99, False)]
+    ("model", "kind"),
+    [
+        (Still, {"budget": 60}),
+        (Remembering, GOALS),
+        (Wanting, GOALS),
+        (costing, {**GOALS, "planner": ENDS}),
+    ],
 )
-def test_frames_of_training_say_whether_what_was_seen_is_like_them(tmp_path, cells, is_outside):
-    task = seen_as_pixels("maze", size=SIZE, stack=1)
-    frames = seen_at(task, cells)
+def test_frames_of_training_say_whether_what_was_seen_is_like_them(model, kind, is_outside):
+    frames = maze_from((lambda x: x < 3) if is_outside else (lambda x: x < 99))
+    gate = diagnosed(model, training_data=frames, **kind)
+    measure = frames_row(gate)
+    assert (measure.low > 0.5) == is_outside, measure
+    assert is_outside or measure.estimate < 0.1
+    assert ("train on frames from there first" in gate.diagnosis.recommendation) == is_outside
+
+
+def test_frames_of_training_may_be_of_one_step_with_a_goal_or_in_a_file(tmp_path):
+    frames = maze_from(lambda x: x < 99)
     np.save(tmp_path / "frames.npy", frames)
+    shape = (1, SIZE, SIZE, 3)
     for given in (frames, frames[:, 0], tmp_path / "frames.npy"):
-        found = diagnosed(Still, training_data=given).diagnosis
-        assert found.cause == "DOES NOT PREDICT"
-        (measure,) = (row for row in found.measures if row.name == "frames")
-        assert (measure.low > 0.5) == is_outside, measure
-        assert ("train on frames from there first" in found.recommendation) == is_outside
+        np.testing.assert_array_equal(_frames_of(given, shape, 0), frames)
+    shown = np.concatenate([frames, frames[::-1]], axis=1)
+    for given in (frames, frames[:, 0], shown):
+        np.testing.assert_array_equal(_frames_of(given, (2, SIZE, SIZE, 3), 1), frames)
+
+
+def test_a_model_that_embeds_no_pictures_is_said_not_to_be_compared():
+    frames = maze_from(lambda x: x < 99)
+    gate = diagnosed(
+        lambda task: costing(task, encode=None), **GOALS, planner=ENDS, training_data=frames
+    )
+    said = "training_data is not compared: the model embeds no pictures (WorldModelError: "
+    assert frames_row(gate).text.startswith(said)
+    gate = diagnosed(NumberedAndMisled, budget=40, training_data=frames)
+    said = "training_data is not compared: latents tell nothing of what was seen"
+    assert frames_row(gate).text.startswith(said)
+    assert frames_row(gate).estimate is None
 
 
 @pytest.mark.parametrize(
@@ -138,9 +239,7 @@ def test_frames_of_training_say_whether_what_was_seen_is_like_them(tmp_path, cel
     ],
 )
 def test_what_is_no_frames_of_training_is_told(given, said):
-    found = diagnosed(Still, training_data=given).diagnosis
-    assert found.cause == "DOES NOT PREDICT"
-    assert said in found.measures[-1].text
+    assert said in _frames_of(given, (1, SIZE, SIZE, 3), 0)
 
 
 class Dark(GridTask):

@@ -320,7 +320,7 @@ def _sizes_of_gap(result: GateResult) -> Iterator[tuple[str, str]]:
 
 
 # What every terminal shows; the others stand in the files, and where they are the cause.
-_MAIN = ("regret", "ranking", f"{WINDOW} steps", "coverage")
+_MAIN = ("regret", "ranking", f"{WINDOW} steps", "coverage", "frames")
 
 
 def cause_of(diagnosis: Diagnosis) -> CardCause:

@@ -148,6 +148,25 @@ class StableWorldModel:
         room = 1 + self._longest * self._action_size
         return np.concatenate([begun, np.zeros((len(begun), room))], axis=1)
 
+    def embed(self, pictures: Pictures) -> FloatArray:
+        """Map pictures [B, F, H, W, C] to the ``emb`` [B, D] of the model's ``encode(info)``."""
+
+        def ask(info: Given, plans: Tensor) -> Tensor:
+            del plans
+            given = {name: value[:, 0] for name, value in info.items()}
+            embedded: Tensor = self._model.encode(given)["emb"]
+            return embedded.flatten(1)
+
+        if not callable(getattr(self._model, "encode", None)):
+            raise WorldModelError(f"{type(self._model).__name__!r} has no encode(info)")
+        still, parts = np.zeros((_AT_ONCE, 1, 1, self._action_size)), []
+        for first in range(0, len(pictures), _AT_ONCE):
+            some = pictures[first : first + _AT_ONCE]
+            # Always as many, as of plans.
+            numbers = self.encode(some[np.arange(_AT_ONCE) % len(some)])[:, :1]
+            parts.append(self._answers(numbers, still, ask, OrderedDict())[: len(some)])
+        return np.concatenate(parts)
+
     def _number_of(self, picture: Pictures) -> float:
         """Return a number of a picture [F, H, W, C] that is kept, and of no other."""
         digest = hashlib.blake2b(np.ascontiguousarray(picture).tobytes(), digest_size=6).digest()

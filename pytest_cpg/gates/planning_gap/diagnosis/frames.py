@@ -1,4 +1,4 @@
-"""Frames: whether what a model saw is like the frames that it was trained on, by its latents."""
+"""Frames: whether what a model saw is like the frames of its training, by what it encodes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_cpg.contracts import FloatArray
+from pytest_cpg.contracts import FloatArray, IncompleteError
 from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.task import EpisodeGoals
+from pytest_cpg.contracts.world_model import Embedding, OpaqueLatents
 from pytest_cpg.episodes.decisions import evenly
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import bound_to_starts
@@ -23,6 +23,9 @@ from pytest_cpg.world_models.transitions import Transitions
 
 # Frames that a model is asked to encode at most, and the fewest that say what they are like.
 _MOST, _FEWEST = 1000, 50
+# In latents of training: of every patch of a picture they have as many as a picture.
+_NUMBERS = 1 << 24
+_NOT_COMPARED = "training_data is not compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,60 +44,97 @@ class OtherPictures:
 
 
 def share_outside(
-    design: Design, learned: Any, starts: Starts, latents: FloatArray, training_data: Any
+    design: Design, learned: Any, starts: Starts, states: FloatArray, training_data: Any
 ) -> FloatArray | str:
-    """Return the share of latents [E, T, Z] that no latent of training is near [E], or why not.
+    """Return which share of the pictures of states [E, T, S] is unlike training [E], or why not.
 
-    Near is as near as 99 % of those of training are to each other. Training data are frames [T, F,
-    H, W, C], `Transitions` that have them, or the path of a ``.npy`` file, or of an ``.npz`` with
-    the key ``frames``.
+    Every picture is encoded by itself, as at an episode's start, and with the goal of the first
+    one: what a model remembers and what it is to reach have no part. Like training is what lies as
+    near to it, in latents, as 99 % of it lie to each other. Training data are frames [T, F, H, W,
+    C] without goals, `Transitions` that have them, or the path of a ``.npy`` file, or of an
+    ``.npz`` with the key ``frames``.
     """
     task: Any = design.task
-    if has(task, EpisodeGoals):
-        return "training_data is not compared: the task's pictures have goals in them"
-    frames = _frames_of(training_data, tuple(task.picture_shape))
-    if isinstance(frames, str):
-        return frames
-    shown: list[npt.NDArray[Any]] = []
-
-    def pictures(states: FloatArray) -> npt.NDArray[Any]:
-        """Return frames by their numbers, once the model is bound to what the task draws."""
-        return np.asarray(shown[0][states[:, 0].astype(int)] if shown else task.pictures(states))
-
-    showing: Any = OtherPictures(task, pictures)
-    model = bound_to_starts(learned, replace(design, task=showing), starts)
-    if model.update is not None:
-        return "training_data is not compared: the model remembers more than it sees"
-    shown.append(frames)
-    numbers = np.repeat(np.arange(float(len(frames)))[:, None], starts.states.shape[1], axis=1)
-    trained = TrainingStates(model.encode(numbers))
-    return np.asarray((trained.distances(latents) > 1).mean(axis=1))
+    goals = int(getattr(task, "goal_frames", 0))
+    trained = _frames_of(training_data, tuple(task.picture_shape), goals)
+    if isinstance(trained, str):
+        return trained
+    episodes, steps, size = states.shape
+    seen = np.array(task.pictures(states.reshape(-1, size)))
+    if goals:
+        goal = seen[:1, -goals:].copy()
+        trained = np.concatenate([trained, goal.repeat(len(trained), axis=0)], axis=1)
+        seen[:, -goals:] = goal
+    latents = _encoded(design, learned, starts, np.concatenate([trained, seen]))
+    if isinstance(latents, str):
+        return latents
+    of_training, of_seen = np.split(latents, [len(trained)])
+    few = evenly(np.arange(len(trained)), max(_FEWEST, _NUMBERS // latents.shape[1]))
+    distances = TrainingStates(of_training[few]).distances(of_seen)
+    return np.asarray((distances > 1).reshape(episodes, steps).mean(axis=1))
 
 
-def _frames_of(data: Any, shape: tuple[int, ...]) -> npt.NDArray[Any] | str:
-    """Return some of the frames [T, F, H, W, C], or why they cannot be used."""
+def _encoded(
+    design: Design, learned: Any, starts: Starts, pictures: npt.NDArray[Any]
+) -> FloatArray | str:
+    """Return what a model makes of pictures [B, F, H, W, C], each by itself [B, Z], or why not."""
+    if has(learned, OpaqueLatents) and learned.has_opaque_latents:
+        if not has(learned, Embedding):
+            return f"{_NOT_COMPARED}: latents tell nothing of what was seen, and there is no embed"
+        try:
+            embedded = np.asarray(learned.embed(pictures), dtype=np.float64)
+            if embedded.shape[:1] == pictures.shape[:1] and np.isfinite(embedded).all():
+                return embedded.reshape(len(embedded), -1)
+            why = "embed gives no finite numbers for each"
+        except IncompleteError:
+            raise
+        # A user's model may raise anything.
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+        return f"{_NOT_COMPARED}: the model embeds no pictures ({why})"
+    task: Any = design.task
+    is_bound = False
+
+    def shown(states: FloatArray) -> npt.NDArray[Any]:
+        """Return pictures by their numbers, once the model is bound to what the task draws."""
+        return pictures[states[:, 0].astype(int)] if is_bound else np.asarray(task.pictures(states))
+
+    other_task: Any = OtherPictures(task, shown)
+    model = bound_to_starts(learned, replace(design, task=other_task), starts)
+    is_bound = True
+    width = starts.states.shape[1]
+    return model.encode(np.repeat(np.arange(float(len(pictures)))[:, None], width, axis=1))
+
+
+def _frames_of(data: Any, shape: tuple[int, ...], goals: int) -> npt.NDArray[Any] | str:
+    """Return some of the frames [T, F, H, W, C] without goals, or why they cannot be used."""
+    shape = (shape[0] - goals, *shape[1:])
     wanted = f"return frames [T, {', '.join(map(str, shape))}] in uint8, or Transitions with frames"
     try:
-        given = _given(data)
+        frames = _read(data)
     # What is in a file may be wrong in any way.
     except Exception as error:
         return f"training_data cannot be read: {error}. Else {wanted}"
-    if given is None:
+    if frames is None:
         return f"training_data has no frames: {wanted}"
+    what = f"{frames.dtype} of shape {frames.shape}"
+    if goals and frames.shape[1:] == (shape[0] + goals, *shape[1:]):
+        # As the gate shows them, and `collect_transitions` keeps them.
+        frames = frames[:, :-goals]
     # Frames that are no stacks, of a model that sees one.
-    frames = given[:, None] if shape == (1, *given.shape[1:]) else given
+    frames = frames[:, None] if shape == (1, *frames.shape[1:]) else frames
     if frames.shape[1:] != shape or frames.dtype != np.uint8:
-        return f"training_data has {given.dtype} of shape {given.shape}: {wanted}"
+        return f"training_data has {what}: {wanted}"
     if len(frames) < _FEWEST:
         return f"training_data has {len(frames)} frames, and {_FEWEST} are needed"
     return np.array(frames[evenly(np.arange(len(frames)), _MOST)])
 
 
-def _given(data: Any) -> npt.NDArray[Any] | None:
+def _read(data: Any) -> npt.NDArray[Any] | None:
     if isinstance(data, Transitions):
         return data.frames
     if not isinstance(data, str | os.PathLike):
         return np.asarray(data)
     check_unpacked_size(Path(data))
-    held = np.load(data, mmap_mode="r", allow_pickle=False)
-    return np.asarray(held if isinstance(held, np.ndarray) else held["frames"])
+    content = np.load(data, mmap_mode="r", allow_pickle=False)
+    return np.asarray(content if isinstance(content, np.ndarray) else content["frames"])

@@ -80,29 +80,29 @@ def diagnosed(
         if model.planner is not None:
             raise CpgError("a model that plans itself is not diagnosed; see --cpg-replay")
         walks = _walks(design.task, starts, result)
-        latents = _seen(model, walks)
+        latents = _latents_along(model, walks)
         plans = _random_plans(design, walks)
-        ranks = _ranks(_rated(design, model, plans, latents), plans)
+        ranks = _ranks(_model_costs(design, model, plans, latents), plans)
         measures = _Measures(ranking=losses.over_episodes(ranks))
         if not (has(learned, OpaqueLatents) and learned.has_opaque_latents):
             measures = replace(
                 measures,
-                unseen=losses.over_episodes(_unseen(design.task, walks, latents)),
-                off=losses.over_episodes(_off(design.task, model, walks, latents)),
+                unseen=losses.over_episodes(_unread_shares(design.task, walks, latents)),
+                off=losses.over_episodes(_step_errors(design.task, model, walks, latents)),
                 is_constant=not (latents.std(axis=(0, 1)) > 0).any(),
                 is_blank=_is_blank(design.task, walks),
                 is_probed=True,
             )
-            if training_data is not None:
-                share = share_outside(design, learned, starts, latents, training_data)
-                if isinstance(share, str):
-                    measures = replace(measures, unread=share)
-                else:
-                    measures = replace(measures, outside=losses.over_episodes(share))
+        if training_data is not None:
+            share = share_outside(design, learned, starts, walks.states, training_data)
+            if isinstance(share, str):
+                measures = replace(measures, unread=share)
+            else:
+                measures = replace(measures, outside=losses.over_episodes(share))
         misreading = None
         if measures.ranking is None or measures.ranking.low < _LEAST:
             misreading = _misreading(design, learned, starts, walks, plans, ranks)
-    diagnosis = _in_words(measures)
+    diagnosis = _diagnosis_of(measures)
     return replace(
         diagnosis,
         misreading=misreading,
@@ -143,9 +143,15 @@ class _Measures:
             yield Measure.of("frames", self.outside, self.unread or of_frames)
 
 
-def _in_words(measures: _Measures) -> Diagnosis:
+def _diagnosis_of(measures: _Measures) -> Diagnosis:
     """Return the cause that the measures show, in words."""
-    unseen, off = measures.unseen, measures.off
+    unseen, off, outside = measures.unseen, measures.off, measures.outside
+    on_frames = ""
+    if outside is not None and outside.low > _MOST_OUTSIDE:
+        on_frames = (
+            f"{100 * outside.estimate:.0f} % of what it saw in these episodes is unlike its "
+            f"training: train on frames from there first."
+        )
     if measures.is_blank:
         return Diagnosis(
             cause=Cause.NOT_SEEN,
@@ -166,24 +172,18 @@ def _in_words(measures: _Measures) -> Diagnosis:
         share = f"{100 * unseen.estimate:.0f} %"
         words = {"unseen": f"{share} of what is observed, no probe reads from its latents"}
     elif off is not None and off.low > _MOST_OFF:
-        seen = "unknown" if unseen is None else f"{100 * max(0.0, 1 - unseen.estimate):.0f} %"
-        cause, words = Cause.NOT_PREDICTED, {"seen": seen, "off": f"{off.estimate:.2f}"}
+        share = "unknown" if unseen is None else f"{100 * max(0.0, 1 - unseen.estimate):.0f} %"
+        cause, words = Cause.NOT_PREDICTED, {"seen": share, "off": f"{off.estimate:.2f}"}
     elif off is not None and off.high < 1 and unseen is not None:
         ranking = "unknown" if measures.ranking is None else f"{measures.ranking.estimate:.2f}"
         cause, words = Cause.NOT_RATED, {"off": f"{off.estimate:.2f}", "ranking": ranking}
     else:
-        nothing = "No single cause is shown to explain the gap."
-        return Diagnosis(cause=Cause.NONE, summary=nothing, recommendation="")
-    outside, beside = measures.outside, ""
-    if outside is not None and outside.low > _MOST_OUTSIDE:
-        beside = (
-            f" {100 * outside.estimate:.0f} % of what it saw in these episodes is unlike its "
-            f"training: train on frames from there first."
-        )
+        summary = "No single cause is shown to explain the gap."
+        return Diagnosis(cause=Cause.NONE, summary=summary, recommendation=on_frames)
     return Diagnosis(
         cause=cause,
         summary=_sentence(cause.meaning.format(**words)),
-        recommendation=cause.advice + beside,
+        recommendation=f"{cause.advice} {on_frames}".rstrip(),
     )
 
 
@@ -197,10 +197,10 @@ def _walks(task: Task, starts: Starts, result: GateResult) -> _Walks:
     As many of each, of those that are as long: an episode that is solved at once has none to give.
     """
     arm = result.learned
-    lasted = np.array([len(arm.actions[episode]) for episode in arm.indices])
-    length = int(min(_STEPS, np.sort(lasted)[::-1][:_LONG][-1]))
+    durations = np.array([len(arm.actions[episode]) for episode in arm.indices])
+    length = int(min(_STEPS, np.sort(durations)[::-1][:_LONG][-1]))
     is_lost = np.isin(arm.indices, result.lost_episodes)
-    lost, others = (arm.indices[part & (lasted >= length)] for part in (is_lost, ~is_lost))
+    lost, others = (arm.indices[part & (durations >= length)] for part in (is_lost, ~is_lost))
     episodes = evenly(lost, _EPISODES)
     episodes = np.sort(np.concatenate([episodes, evenly(others, _EPISODES - len(episodes))]))
     states, actions, at = [], [], []
@@ -218,7 +218,7 @@ def _walks(task: Task, starts: Starts, result: GateResult) -> _Walks:
     )
 
 
-def _seen(model: BoundModel, walks: _Walks) -> FloatArray:
+def _latents_along(model: BoundModel, walks: _Walks) -> FloatArray:
     """Return the model's latents along the walks [E, T + 1, Z], which a memory carries."""
     count, steps, size = walks.states.shape
     if model.update is None:
@@ -253,23 +253,23 @@ def _costs(design: Design, scores: FloatArray, plans: FloatArray) -> FloatArray:
     return rate(scores.reshape(*plans.shape[:3]), remaining, objective=objective)[0]
 
 
-def _rated(
+def _model_costs(
     design: Design, model: BoundModel, plans: _RandomPlans, latents: FloatArray
 ) -> FloatArray:
     """Return what plans cost by a model [P, K] with latents along the walks [E, T + 1, Z]."""
-    begun = latents[:, plans.steps].reshape(len(plans.plans), -1)
+    beginnings = latents[:, plans.steps].reshape(len(plans.plans), -1)
     if model.has_own_cost or not model.rates_steps:
-        remaining = np.full(len(begun), plans.plans.shape[2])
-        return model.plan_costs(begun, plans.plans, remaining)
+        remaining = np.full(len(beginnings), plans.plans.shape[2])
+        return model.plan_costs(beginnings, plans.plans, remaining)
     flat = plans.plans.reshape(-1, *plans.plans.shape[2:])
-    scores = model.score(model.rollout(np.repeat(begun, _PLANS, axis=0), flat))
+    scores = model.score(model.rollout(np.repeat(beginnings, _PLANS, axis=0), flat))
     return _costs(design, scores, plans.plans)
 
 
-def _ranks(rated: FloatArray, plans: _RandomPlans) -> FloatArray:
+def _ranks(costs: FloatArray, plans: _RandomPlans) -> FloatArray:
     """Return how a model ranks random plans in each episode: mean tau over its places [E]."""
     differs = (plans.true != plans.true[:, :1]).any(axis=1)
-    taus = losses.kendall_taus(rated, plans.true)
+    taus = losses.kendall_taus(costs, plans.true)
     # To call plans alike that are not is to rank them by chance.
     taus = np.where(np.isnan(taus) & differs, 0.0, taus).reshape(-1, len(plans.steps))
     return losses.mean(taus, axis=1)
@@ -290,41 +290,42 @@ def _observed(task: Task, walks: _Walks) -> FloatArray:
     return np.asarray(columns[..., moves] / scale[moves])
 
 
-def _unseen(task: Task, walks: _Walks, latents: FloatArray) -> FloatArray:
+def _unread_shares(task: Task, walks: _Walks, latents: FloatArray) -> FloatArray:
     """Return the share of what is observed that a probe does not read [E]."""
-    seen = _observed(task, walks)
-    off = (_probed(latents, seen) - seen) ** 2
+    observations = _observed(task, walks)
+    errors = (_probed(latents, observations) - observations) ** 2
     # A column that is not read at all leaves its whole variance, and no more.
-    return np.asarray(np.minimum(off.mean(axis=1), 1.0).mean(axis=1))
+    return np.asarray(np.minimum(errors.mean(axis=1), 1.0).mean(axis=1))
 
 
-def _off(task: Task, model: BoundModel, walks: _Walks, latents: FloatArray) -> FloatArray:
+def _step_errors(task: Task, model: BoundModel, walks: _Walks, latents: FloatArray) -> FloatArray:
     """Return how far imagined steps are off, per what the true ones change [E].
 
     By the latents of what was seen, or by what a probe reads from both: by what is nearer.
     """
-    imagined = model.rollout(latents[:, 0], walks.actions)
     numbers = slice(0, model.described(latents).shape[-1])
-    begun, true, after = latents[:, :1, numbers], latents[:, 1:, numbers], imagined[..., numbers]
-    seen = _observed(task, walks)
-    before, behind = seen[:, :1], seen[:, 1:]
-    # Of a model whose imagined latents lie elsewhere than those of its encoder, its own probe.
-    read = _probed(after, behind)
-    pairs = ((after - true, true - begun), (read - behind, behind - before))
+    imagined = model.rollout(latents[:, 0], walks.actions)[..., numbers]
+    latents, observations = latents[..., numbers], _observed(task, walks)
+    # Of a model whose imagined latents lie elsewhere than those of its encoder, a probe of these.
+    readings = _probed(imagined, observations[:, 1:])
+    pairs = (
+        (imagined - latents[:, 1:], latents[:, 1:] - latents[:, :1]),
+        (readings - observations[:, 1:], observations[:, 1:] - observations[:, :1]),
+    )
     lengths = [[np.linalg.norm(part, axis=(1, 2)) for part in pair] for pair in pairs]
-    return np.asarray(np.fmin(*(losses.ratio(off, change) for off, change in lengths)))
+    return np.asarray(np.fmin(*(losses.ratio(error, change) for error, change in lengths)))
 
 
-def _probed(latents: FloatArray, seen: FloatArray) -> FloatArray:
-    """Return what a ridge reads from latents [E, T, Z] of what was seen [E, T, O].
+def _probed(latents: FloatArray, observations: FloatArray) -> FloatArray:
+    """Return what a ridge reads from latents [E, T, Z] of observations [E, T, O].
 
     Fitted on every other episode and read in the rest, both ways round.
     """
-    read = np.empty(seen.shape)
+    readings = np.empty(observations.shape)
     for side in (0, 1):
-        fitted, rest = slice(side, None, 2), slice(1 - side, None, 2)
-        read[rest] = _ridge(latents[fitted], seen[fitted], latents[rest])
-    return read
+        fit, rest = slice(side, None, 2), slice(1 - side, None, 2)
+        readings[rest] = _ridge(latents[fit], observations[fit], latents[rest])
+    return readings
 
 
 def _ridge(inputs: FloatArray, targets: FloatArray, queries: FloatArray) -> FloatArray:
@@ -358,23 +359,22 @@ def _misreading(
     ranks: FloatArray,
 ) -> Misreading | None:
     """Return the reading of pictures with which a model ranks plans much better, if one does."""
-    better_read: list[tuple[float, PictureReading]] = []
+    candidates: list[tuple[float, PictureReading]] = []
     task: Any = design.task
 
     def read(reading: PictureReading, states: FloatArray) -> Any:
         return reading.read(task.pictures(states))
 
     for reading in picture_readings(task.picture_shape[0]):
-        other: Any = OtherPictures(task, partial(read, reading))
-        rated = _rated_otherwise(replace(design, task=other), learned, starts, walks, plans)
-        again = np.full(ranks.shape, np.nan) if rated is None else _ranks(rated, plans)
-        better = losses.over_episodes(again - ranks)
-        mean = float(np.nanmean(again))
-        if better is not None and better.low > _BETTER and mean > _LEAST:
-            better_read.append((mean, reading))
-    if not better_read:
+        misread: Any = OtherPictures(task, partial(read, reading))
+        costs = _costs_of_reader(replace(design, task=misread), learned, starts, walks, plans)
+        new_ranks = np.full(ranks.shape, np.nan) if costs is None else _ranks(costs, plans)
+        gain, mean = losses.over_episodes(new_ranks - ranks), float(np.nanmean(new_ranks))
+        if gain is not None and gain.low > _BETTER and mean > _LEAST:
+            candidates.append((mean, reading))
+    if not candidates:
         return None
-    mean, reading = max(better_read, key=lambda pair: pair[0])
+    mean, reading = max(candidates, key=lambda pair: pair[0])
     return Misreading(
         name=reading.name,
         summary=f"{_sentence(reading.meaning)}. With `encode({reading.code.split(', or')[0]})` it "
@@ -384,7 +384,7 @@ def _misreading(
     )
 
 
-def _rated_otherwise(
+def _costs_of_reader(
     design: Design, learned: Any, starts: Starts, walks: _Walks, plans: _RandomPlans
 ) -> FloatArray | None:
     """Return what plans cost by a model [P, K]; None where it does not take its pictures."""
@@ -392,7 +392,7 @@ def _rated_otherwise(
     design.task.pictures(walks.states[0, :1])  # type: ignore[attr-defined]  # it sees
     try:
         model = bound_to_starts(learned, design, starts)
-        return _rated(design, model, plans, _seen(model, walks))
+        return _model_costs(design, model, plans, _latents_along(model, walks))
     except IncompleteError:
         raise
     # A model may raise anything for pictures that it was never given.
