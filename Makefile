@@ -64,14 +64,18 @@ docs: $(INSTALLED) ## Build the site of docs/ into build/docs, and run what it s
 	    docs build/docs
 	$(BIN)/python -m pytest -m docs -n 2
 
-clients: ## Gate models of JAX, TorchRL, mbrl-lib, simulusion, stable-worldmodel, TD-MPC2 and DreamerV3 (installs 1 GB)
+clients: ## Gate models of JAX, TorchRL, mbrl-lib, DreamerV3 and others, and on OGBench (1 GB)
 	@$(MAKE) --no-print-directory install EXTRAS=all,clients,dev
 	@# Alone: it asks for an old Gymnasium, and for Jupyter, which its models do without.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	    --constraint constraints.txt mbrl
 	CLIENTS=all $(BIN)/python -m pytest -n 2 tests/plugin/test_bring_your_model.py \
-	    tests/world_models/test_jax.py tests/plugin/test_examples.py::test_a_lewm_sees_pictures_of_goals \
-	    tests/plugin/test_examples.py::test_a_lewm_is_gated_with_its_own_solver_in_its_own_rooms
+	    tests/world_models/test_jax.py \
+	    $(addprefix tests/plugin/test_examples.py::,test_a_lewm_sees_pictures_of_goals \
+	    test_a_lewm_is_gated_with_its_own_solver_in_its_own_rooms \
+	    test_a_network_of_ogbenchs_point_maze_is_a_gate \
+	    test_a_visual_id_of_ogbench_is_a_gate_and_draws_what_its_model_is_asked_about) \
+	    tests/tasks/test_pixels.py::test_visual_ids_of_ogbench_move_as_those_of_numbers_and_look_as_they_do
 
 portability: $(INSTALLED) ## Run demo and test suite under the kernels of other processors
 	.ci/other-kernels $(MAKE) demo test TESTS="not slow"

@@ -3,7 +3,8 @@
 ``python docs/field.py`` tries what OGBench, stable-worldmodel, gymnasium-robotics and gym-pusht
 register, as far as they are installed, each id in a process of its own with limits on memory and
 time. What was found is kept in ``build/field.jsonl``, and an interrupted run goes on from there.
-``python docs/field.py pointmaze`` tries ids whose name holds the word, and prints alone.
+``python docs/field.py pointmaze`` tries ids whose name holds the word, and prints alone; so does
+``MUJOCO_GL=osmesa python docs/field.py visual-scene`` with ids of pictures, which the table lacks.
 """
 
 from __future__ import annotations
@@ -258,7 +259,7 @@ def main(word: str = "") -> None:
             continue
         names = apart("--ids", module)
         for name in names.get("ids", []):
-            if word not in name or PICTURES.search(name):
+            if word not in name or bool(PICTURES.search(name)) != bool(PICTURES.search(word)):
                 continue
             row = done.get((module, name))
             if row is None:

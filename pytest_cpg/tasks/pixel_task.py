@@ -148,14 +148,14 @@ class PixelTask(TaskAround):
 
     @property
     def picture_shape(self) -> tuple[int, int, int, int]:
-        """Frames, rows, columns and colours: [F, H, W, 3]; a goal of the gate is the last."""
+        """Frames, rows, columns and colours: [F, H, W, 3]; that of a goal is the last."""
         frames = self.pixels.stack + self.goal_frames
         return (frames, self.pixels.size, self.pixels.size, 3)
 
     @property
     def goal_frames(self) -> int:
-        """How many of the frames, the last, are of a goal of the gate: 0 or 1."""
-        return int(isinstance(self.inner, GoalTask))
+        """How many of the frames, the last, are of a goal: the gate's, or one that frames hide."""
+        return int(isinstance(self.inner, GoalTask) or getattr(self.inner, "hides_goal", False))
 
     @property
     def frames_drawn(self) -> int:
@@ -220,7 +220,9 @@ class PixelTask(TaskAround):
         seen = flat.reshape(count, stack, size)[:, ::-1]
         if isinstance(self.inner, GoalTask):
             # Without their goal: the state that is the goal has none.
-            seen = np.concatenate([self.inner.inner_of(seen), goals[:, None]], axis=1)
+            seen = self.inner.inner_of(seen)
+        if self.goal_frames:
+            seen = np.concatenate([seen, goals[:, None]], axis=1)
         frames = self.album.frames(seen.reshape(-1, seen.shape[2]))
         return frames.reshape(count, *self.picture_shape)
 
@@ -264,16 +266,21 @@ class PixelTask(TaskAround):
     def _size(self, states: FloatArray) -> int:
         """Return how many numbers an inner state has; the one that is a goal lacks the goal's."""
         extra = self.inner.goal_size if isinstance(self.inner, GoalTask) else 0
-        return int((states.shape[-1] + extra) // (self.pixels.stack + bool(extra)))
+        return int((states.shape[-1] + extra) // (self.pixels.stack + self.goal_frames))
 
     def _inner(self, states: FloatArray) -> FloatArray:
         return np.ascontiguousarray(states[..., : self._size(states)])
 
     def _begun(self, states: FloatArray, seeds: IntArray, rows: IntArray) -> FloatArray:
         begun = np.tile(states, self.pixels.stack)
-        if not isinstance(self.inner, GoalTask):
+        if not self.goal_frames:
             return begun
-        return np.concatenate([begun, self.inner.goal_states(states, seeds, rows)], axis=1)
+        inner: Any = self.inner
+        is_of_gate = isinstance(inner, GoalTask)
+        goals = (
+            inner.goal_states(states, seeds, rows) if is_of_gate else inner.recorded_goals(states)
+        )
+        return np.concatenate([begun, goals], axis=1)
 
     def _again(self, inner: FloatArray, states: FloatArray) -> FloatArray:
         """Return states [B, S] with another inner state [B, I] now."""

@@ -3,6 +3,8 @@
 `make wheel` and `make demo` run two of them in processes of their own, as a user would.
 """
 
+import json
+import os
 import re
 import sys
 from importlib import import_module
@@ -12,6 +14,13 @@ from pathlib import Path
 import pytest
 
 needs_torch = pytest.mark.usefixtures("torch_and_control")
+
+
+def needs_client(package):
+    """Skip a test whose package is not installed; fail it in `make clients`, which installs it."""
+    if not find_spec(package):
+        assert "CLIENTS" not in os.environ, f"make clients installed no {package}"
+        pytest.skip(f"needs {package}: make clients")
 
 
 @pytest.fixture
@@ -64,16 +73,32 @@ def test_stretches_of_recorded_episodes_are_compared_and_wrong_models_fail(examp
 @needs_torch
 @pytest.mark.trains
 def test_a_network_of_ogbenchs_point_maze_is_a_gate(example):
-    pytest.importorskip("ogbench")
+    needs_client("ogbench")
     result = example("field", "--cpg-quick", "test_pointmaze.py", apart=True)
     result.assert_outcomes(passed=1, xpassed=1)
+
+
+@pytest.mark.parametrize("name", ["antmaze", "cube", "scene", "puzzle"])
+def test_a_visual_id_of_ogbench_is_a_gate_and_draws_what_its_model_is_asked_about(
+    example, monkeypatch, name
+):
+    needs_client("ogbench")
+    monkeypatch.setenv("MUJOCO_GL", os.environ.get("MUJOCO_GL", "osmesa"))
+    quick = ("-v", "-k", f"visual-{name}", "--cpg-diagnose=never", "--cpg-json=report.json")
+    result = example("field", "test_visual.py", *quick, apart=True)
+    result.assert_outcomes(xfailed=1)
+    report = json.loads(Path("report.json").read_text(encoding="utf-8"))
+    (comparison,) = report["gates"][0]["comparisons"]
+    assert comparison["label"] == "MODEL BOTTLENECK"
+    # At most every 5 of 20 steps of 4 starts; goals were drawn as the model was tried.
+    drawn = re.search(r"learned +\d of 4 starts solved, (\d+) frames", result.stdout.str())
+    assert 4 < int(drawn[1]) <= 16
 
 
 @needs_torch
 @pytest.mark.trains
 def test_a_lewm_is_gated_with_its_own_solver_in_its_own_rooms(example, monkeypatch):
-    if not find_spec("stable_worldmodel"):
-        pytest.skip("needs stable-worldmodel")
+    needs_client("stable_worldmodel")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     only = ("-k", "read_as_places", "--cpg-quick", "-p", "cpu_torchvision")
     example("field", "test_two_room.py", *only, apart=True).assert_outcomes(passed=1)
@@ -81,8 +106,7 @@ def test_a_lewm_is_gated_with_its_own_solver_in_its_own_rooms(example, monkeypat
 
 @needs_torch
 def test_a_lewm_sees_pictures_of_goals(example, monkeypatch):
-    if not find_spec("stable_worldmodel"):
-        pytest.skip("needs stable-worldmodel")
+    needs_client("stable_worldmodel")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     # It draws by numpy and torch: no OpenGL.
     result = example("field", "test_two_room_pictures.py", "-p", "cpu_torchvision", apart=True)
@@ -92,7 +116,7 @@ def test_a_lewm_sees_pictures_of_goals(example, monkeypatch):
 def test_gates_on_environments_are_skipped_without_their_packages(example, monkeypatch):
     for package in ("ogbench", "stable_worldmodel"):
         monkeypatch.setitem(sys.modules, package, None)
-    example("field").assert_outcomes(skipped=3)
+    example("field").assert_outcomes(skipped=4)
 
 
 @needs_torch

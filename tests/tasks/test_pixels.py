@@ -294,6 +294,61 @@ def test_an_environment_of_pictures_whose_code_can_tell_numbers_is_seen_as_it_dr
     assert np.array_equal(*frames)
 
 
+@pytest.mark.skipif(gymnasium is None, reason="needs gymnasium")
+def test_a_goal_of_an_environments_own_that_its_frames_hide_is_the_last_frame():
+    from pytest_cpg.tasks.gymnasium import gym_task
+
+    class Hiding(Dotted):
+        """As OGBench's: what its goal looks like is drawn by reset, where that is asked for."""
+
+        _ob_type, _reward_task_id = "pixels", None
+
+        def reset(self, *, seed=None, options=None):
+            seen, info = super().reset(seed=seed)
+            begun, self.place = self.place, int(self.np_random.integers(20, 40))
+            info["goal"] = np.array([self.place], np.float32)
+            if (options or {}).get("render_goal"):
+                info["goal_rendered"] = self.render()
+            self.place = begun
+            return seen, info
+
+    task = seen_as_pixels(gym_task(Hiding, budget=9), size=40, stack=2)
+    states = task.reset(np.arange(4))
+    assert task.picture_shape == (3, 40, 40, 3)
+    for _ in range(3):
+        places = task.pictures(states)[:, :, 0, :, 0].argmax(axis=2)
+        np.testing.assert_array_equal(places[:, 1:], task.observe(states))
+        states = task.step(states, np.ones((4, 1)))
+    assert len({*places[:, 2].tolist()}) > 1
+    # Of one task alone a model knows the goal.
+    Hiding._reward_task_id = 1
+    assert seen_as_pixels(gym_task(Hiding, budget=9), size=40).picture_shape == (3, 40, 40, 3)
+
+
+@pytest.mark.skipif(gymnasium is None, reason="needs gymnasium")
+def test_what_cannot_draw_is_told_each_time_and_of_mujoco_with_its_settings():
+    pytest.importorskip("mujoco")
+    from gymnasium.envs.mujoco.inverted_pendulum_v5 import InvertedPendulumEnv
+
+    from pytest_cpg.tasks.gymnasium import gym_task
+
+    def fail(self):
+        raise OSError("no window")
+
+    class Dark(Dotted):
+        render = fail
+
+    class Pendulum(InvertedPendulumEnv):
+        render = fail
+
+    for make, fix in ((Dark, ""), (lambda: Pendulum(render_mode="rgb_array"), "MUJOCO_GL=osmesa")):
+        task = gym_task(make, budget=9)
+        for _ in range(2):
+            with pytest.raises(ComponentError, match=f"raises OSError: no window.*{fix}") as caught:
+                seen_as_pixels(task)
+            assert ("MUJOCO_GL" in str(caught.value)) == bool(fix)
+
+
 @pytest.mark.parametrize("name", ["cube-single-v0", "antmaze-medium-v0"])
 def test_visual_ids_of_ogbench_move_as_those_of_numbers_and_look_as_they_do(cartpole, name):
     pytest.importorskip("ogbench")
@@ -301,28 +356,39 @@ def test_visual_ids_of_ogbench_move_as_those_of_numbers_and_look_as_they_do(cart
 import gymnasium
 import numpy as np
 import ogbench
-from pytest_cpg.tasks.gymnasium import gym_task
+from pytest_cpg.tasks.gymnasium import environments, gym_task
 from pytest_cpg.tasks.gymnasium.player import generators
 from pytest_cpg.tasks.pixel_task import seen_as_pixels
 
 visual, plain = (gym_task("ogbench:" + prefix + "{name}") for prefix in ("visual-", ""))
+assert (visual.hides_goal, plain.hides_goal) == (True, False)
+assert {{"ogbench", "mujoco"}} < set(visual.versions)
 actions = visual.actions.sample([np.random.default_rng(0)], (3,))[0]
-states = [task.reset(np.array([7])) for task in (visual, plain)]
 seen = seen_as_pixels(visual, size=64, stack=1)
-frames = []
+states = [task.reset(np.array([7])) for task in (seen, plain)]
+frames, renderers = [], []
 for action in actions:
-    states = [t.step(s, action[None]) for t, s in zip((visual, plain), states, strict=True)]
-    assert (visual.observe(states[0]) == plain.observe(states[1])).all()
+    states = [t.step(s, action[None]) for t, s in zip((seen, plain), states, strict=True)]
+    assert (seen.observe(states[0]) == plain.observe(states[1])).all()
     frames.append(seen.pictures(states[0])[0, 0])
+    renderers.append(len(environments._HELD))
 assert (frames[0] != frames[2]).any()
+# Each takes 170 MB of a cube, and is held until the process ends.
+assert len(set(renderers)) == 1, renderers
 # Alone, as its own observation.
 alone = gymnasium.make("visual-{name}", width=64, height=64)
 for seed in (0, 7):
     with generators(seed):
-        observed = alone.reset(seed=seed)[0]
-begun = seen.pictures(visual.reset(np.array([7])))[0, 0]
+        alone.action_space.seed(seed)
+        observed, info = alone.reset(seed=seed, options=dict(render_goal=True))
+begun, goal = seen.pictures(seen.reset(np.array([7])))[0]
 assert observed.shape == begun.shape
 assert (observed == begun).all(), (observed != begun).mean()
+# And its own goal.
+assert (info["goal_rendered"] == goal).all()
+assert (observed != goal).mean() > 0.1
+one = gym_task("ogbench:visual-" + "{name}".replace("-v0", "-singletask-v0"))
+assert not one.hides_goal
 """
     backend = renderer_of(cartpole.world.drawn, View(height=8, width=8))._backend
     environment = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}

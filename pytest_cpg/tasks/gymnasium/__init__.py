@@ -126,8 +126,13 @@ class GymnasiumTask:
             observed[:, columns] = recording.arrays["observations"][rows[:, None], columns]
         return observed
 
+    @property
+    def hides_goal(self) -> bool:
+        """Whether frames show nothing of the environment's goal, which is drawn by itself."""
+        return self.world.hides_goal
+
     def recorded_goals(self, states: FloatArray) -> FloatArray:
-        """Return states [N, S] in which the goals were recorded of episodes with starts [N, S]."""
+        """Return states [N, S] of goals, recorded or its own, of episodes with starts [N, S]."""
         goals = np.zeros_like(states)
         goals[:, 0] = -1 - states[:, 0]
         return goals

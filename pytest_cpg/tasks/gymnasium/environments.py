@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import (
+    Distribution,
+    PackageNotFoundError,
+    packages_distributions,
+    version,
+)
 from importlib.util import find_spec
 from typing import Any
 
@@ -38,7 +45,13 @@ def spec_of(name: str) -> Any:
         return gymnasium.spec(identity)
     except (gymnasium.error.Error, ModuleNotFoundError):
         prefix = f"gym:{module}{colon}"
-        raise unknown_name("Gymnasium environment", prefix, identity, _newest().values()) from None
+        error = unknown_name("Gymnasium environment", prefix, identity, _newest().values())
+        if colon or "Did you mean" in str(error):
+            raise error from None
+        raise ComponentError(
+            f"{error} One that another package registers has that in front, as in "
+            f"gym:ogbench:cube-single-v0."
+        ) from None
 
 
 def _import(module: str, name: str) -> None:
@@ -122,15 +135,17 @@ def made_to_draw(make: str | Callable[[], Any], size: int) -> Any:
     sizes: list[dict[str, Any]] = [{"width": size, "height": size}, {}]
     for settings in sizes:
         try:
-            return in_numbers(
-                gymnasium.make(
+            with warnings.catch_warnings():
+                # OGBench's arms are drawn without a mode.
+                warnings.filterwarnings("ignore", ".*render_mode")
+                environment = gymnasium.make(
                     spec.id,
                     max_episode_steps=-1,
                     disable_env_checker=True,
                     render_mode="rgb_array",
                     **settings,
                 )
-            )
+            return in_numbers(environment)
         # Whatever its code says of a mode or a size that it does not have.
         except Exception as error:
             refused = error
@@ -171,17 +186,42 @@ def in_numbers(environment: Any) -> Any:
     return environment
 
 
-def hold_renderers(bare: Any) -> None:
-    """Keep MuJoCo's renderers of an environment until this process ends.
+def period_of(environment: Any) -> float:
+    """Return the seconds of a step, 1 where the environment tells neither them nor its films'."""
+    period = getattr(environment.unwrapped, "dt", None)
+    if period is None:
+        rate = environment.metadata.get("render_fps")
+        period = 1 / rate if rate else 1.0
+    return float(period)
+
+
+def hides_goal(environment: Any) -> bool:
+    """Say whether frames show nothing of a goal, which reset draws: of OGBench's ``visual-`` ids.
+
+    Those with one task alone are for models that know it.
+    """
+    bare = environment.unwrapped
+    is_any = getattr(bare, "_reward_task_id", 0) is None
+    return is_any and getattr(bare, "_ob_type", None) == "pixels"
+
+
+def hold_renderers(bare: Any) -> dict[str, Any]:
+    """Keep MuJoCo's renderers of an environment until this process ends; return them by name.
 
     One that ends deletes what it has in whatever context of OpenGL is current (MuJoCo 3.17), which
     may be that of the next, whose frames are memory then that nobody has written to.
     """
-    for value in vars(bare).values():
-        if type(value).__module__.startswith("mujoco.rendering") and id(value) not in _HELD:
-            _HELD[id(value)] = value
+    renderers = {
+        name: value
+        for name, value in vars(bare).items()
+        if type(value).__module__.startswith("mujoco.rendering")
+    }
+    for renderer in renderers.values():
+        if id(renderer) not in _HELD:
+            _HELD[id(renderer)] = renderer
             # Later there is no OpenGL to end it with.
-            atexit.register(value.close)
+            atexit.register(renderer.close)
+    return renderers
 
 
 _HELD: dict[int, Any] = {}
@@ -248,7 +288,12 @@ def versions_of(spec: Any, *, is_mujoco: bool) -> dict[str, str]:
     engine = engine_of(spec)
     distributions = packages_distributions().get(engine, []) if engine else []
     names = ["gymnasium", *(["mujoco"] if is_mujoco else []), *distributions]
-    return {name: version(name) for name in names}
+    entry = str(getattr(spec, "entry_point", ""))
+    if package := entry.replace(":", ".").partition(".")[0]:
+        # A module of the user's is of none.
+        with suppress(PackageNotFoundError):
+            names.append(Distribution.from_name(package).metadata["Name"])
+    return {name: version(name) for name in dict.fromkeys(names)}
 
 
 def engine_of(spec: Any) -> str | None:

@@ -11,6 +11,7 @@ import ctypes
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -62,6 +63,7 @@ class Player:
             self.environment = made(make)
         self.title = str(make) if isinstance(make, str) else str(self.environment)
         self._options, self._success, self._recording = options, success, recording
+        self._renderers: dict[str, Any] = {}
         self.spaces = (self.environment.observation_space, self.environment.action_space)
         self.sizes = observation_sizes(self.spaces[0], self.title, make)
         self.actions = action_space(self.spaces[1], self.title)
@@ -180,11 +182,11 @@ class Player:
                 f"{error}. Reset it alone, without pytest; its package may need other versions."
             ) from error
 
-    def _reset(self, seed: int) -> tuple[Any, Mapping[str, Any]]:
+    def _reset(self, seed: int, **more: Any) -> tuple[Any, Mapping[str, Any]]:
         _seed_spaces(self.environment, seed)
-        if self._options is None:
+        if self._options is None and not more:
             return tuple(self.environment.reset(seed=seed))
-        options = self._options
+        options = self._options or {}
         if callable(options):
             try:
                 options = options(seed)
@@ -196,7 +198,7 @@ class Player:
                     f"it return what reset(options=) takes, such as {{'task_id': 1}}."
                 ) from error
         try:
-            return tuple(self.environment.reset(seed=seed, options=dict(options)))
+            return tuple(self.environment.reset(seed=seed, options={**options, **more}))
         # Whatever its code says of options that it does not take.
         except Exception as error:
             what = f"{type(error).__name__}: {error}".rstrip(".")
@@ -224,9 +226,25 @@ class Player:
         # One that has ended leaves no context, and then all is black.
         for viewer in viewers:
             viewer.make_context_current()
-        frame = self.environment.render()
-        hold_renderers(bare)
-        return frame
+        return self._drawn(self.environment.render)
+
+    def draw_goal(self, seed: int) -> Any:
+        """Return what the goal of a seed's episode looks like, which reset draws: [H, W, 3]."""
+        reset = partial(self._reset, episode_of(seed), render_goal=True)
+        return self._drawn(reset)[1]["goal_rendered"]
+
+    def _drawn(self, draw: Callable[[], Any]) -> Any:
+        """Draw with the renderers of the first frame: to load meshes takes as long as two frames.
+
+        Copies from before it have none, and make their own.
+        """
+        bare = self.environment.unwrapped
+        for name, renderer in self._renderers.items():
+            if getattr(bare, name, None) is None and renderer._model is bare.model:
+                setattr(bare, name, renderer)
+        drawn = draw()
+        self._renderers = hold_renderers(bare)
+        return drawn
 
     def play(self, row: FloatArray, actions: FloatArray, repeat: int) -> tuple[FloatArray, int]:
         """Return the rows [H, R] after each of actions [H, A], and how many steps were taken."""
@@ -296,15 +314,6 @@ class Player:
 def episode_of(seed: int) -> int:
     """Return the seed of an episode, also of its goal; see `Player.reset`."""
     return seed if seed >= 0 else -1 - seed
-
-
-def period_of(environment: Any) -> float:
-    """Return the seconds of a step, 1 where the environment tells neither them nor its films'."""
-    period = getattr(environment.unwrapped, "dt", None)
-    if period is None:
-        rate = environment.metadata.get("render_fps")
-        period = 1 / rate if rate else 1.0
-    return float(period)
 
 
 def _seed_spaces(environment: Any, seed: int) -> None:

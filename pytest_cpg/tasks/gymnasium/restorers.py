@@ -58,6 +58,9 @@ class Restorer(Protocol):
     def draw(self, saved: Any) -> Any:
         """Return what a state looks like; see `Player.draw`."""
 
+    def draw_goal(self, seed: int) -> Any:
+        """Return what the goal of a seed's episode looks like; see `Player.draw_goal`."""
+
 
 class CopyRestorer:
     """Keeps copies of an environment; see `copies`.
@@ -116,6 +119,13 @@ class CopyRestorer:
             # Who knows what drawing leaves in it.
             self._now = None
             return self._player.draw()
+
+    def draw_goal(self, seed: int) -> Any:
+        """Return what the goal of a seed's episode looks like."""
+        with generators(episode_of(seed)):
+            self._restore(self._made[0])
+            self._now = None
+            return self._player.draw_goal(seed)
 
     def _keep(self, last: Any) -> tuple[Any, Any]:
         """Return what puts the environment back, and the global generators."""
@@ -187,6 +197,10 @@ class ForkRestorer:
     def draw(self, saved: Any) -> Any:
         """Return what a state looks like."""
         return saved.fork().ask("draw")
+
+    def draw_goal(self, seed: int) -> Any:
+        """Return what the goal of a seed's episode looks like."""
+        return self._root.fork().ask("draw_goal", seed)
 
 
 class _Process:
@@ -271,9 +285,10 @@ def _serve(line: socket.socket, player: Player) -> None:
 def _answered(player: Player, method: str, values: tuple[Any, ...]) -> tuple[Any, str | None]:
     """Return what a method of a player gives, and None or what it raises."""
     try:
-        if method == "begin":
+        if method in ("begin", "draw_goal"):
             # In a process of its own nobody else draws from the generators.
             seed_generators(episode_of(*values), is_for_good=True)
+        if method == "begin":
             return player.reset(*values), None
         return getattr(player, method)(*values), None
     except Exception as error:

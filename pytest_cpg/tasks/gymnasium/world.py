@@ -19,8 +19,10 @@ import numpy as np
 from pytest_cpg.contracts import ComponentError, FloatArray, TaskError
 from pytest_cpg.tasks.gymnasium.environments import (
     definition_of,
+    hides_goal,
     is_plain,
     made_to_draw,
+    period_of,
     spec_of,
     versions_of,
 )
@@ -30,7 +32,6 @@ from pytest_cpg.tasks.gymnasium.player import (
     Make,
     Player,
     ResetOptions,
-    period_of,
 )
 from pytest_cpg.tasks.gymnasium.restorers import (
     CopyRestorer,
@@ -69,10 +70,6 @@ class World:
         # What a state ends in: whether it can be stepped from, 0 or NaN, and the player's row.
         self.tail = 1 + self.observed + len(OUTCOME)
         self.seen = slice(1 - self.tail, -len(OUTCOME))
-        # Of the distributions that decide what it does.
-        self.versions = versions_of(
-            self.spec, is_mujoco=hasattr(environment.unwrapped, "do_simulation")
-        )
         self.cache_key = definition_of(self.spec, options)
         # Whether info tells when a step has succeeded.
         self.info_tells = False
@@ -80,6 +77,11 @@ class World:
         self.period = period_of(environment)
         self._restorer = self._checked()
         self.restored_by = self._restorer.name
+        # Of the distributions that decide what it does.
+        is_mujoco = "MuJoCo" in self.restored_by or hasattr(environment.unwrapped, "do_simulation")
+        self.versions = versions_of(self.spec, is_mujoco=is_mujoco)
+        # Whether reset draws the goal, of which frames show nothing.
+        self.hides_goal = hides_goal(environment)
         self.recording, self.recorded_columns = recording, self._player.recorded_columns
         # What puts the environment back, by the state's key; the last ones used are at the end.
         self._kept: dict[bytes, Any] = {}
@@ -149,20 +151,27 @@ class World:
         if size not in self._drawn:
             make, options, success, recording = self._made_by
             making = partial(made_to_draw, make, size)
-            drawn = self._drawn[size] = World(making, options, success, recording)
+            drawn = World(making, options, success, recording)
             try:
                 drawn.draw(drawn.begin(0, 1))
             # Its code may need a package or a display that is not here.
             except Exception as error:
+                fix = (
+                    ". Without a display MuJoCo draws with MUJOCO_GL=osmesa, where libosmesa6 is "
+                    "installed, or with MUJOCO_GL=egl on a machine with a GPU"
+                )
                 raise ComponentError(
                     f"{self.title} cannot be drawn, as its own code raises {type(error).__name__}: "
-                    f"{error}"
+                    f"{error}{fix * ('MuJoCo' in self.restored_by)}"
                 ) from error
+            self._drawn[size] = drawn
         return self._drawn[size]
 
     def draw(self, state: FloatArray) -> Any:
-        """Return what a state [S] of an episode looks like: a frame [H, W, 3]."""
+        """Return what a state [S] of an episode looks like, or a goal: a frame [H, W, 3]."""
         with self._lock:
+            if state[0] < 0 and self.recording is None:
+                return self._restorer.draw_goal(int(state[0]))
             end, size = self._end(state), self.actions.size
             # From the last step of the episode that was drawn.
             for begin in range(end, _HEAD, -size):
