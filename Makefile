@@ -69,7 +69,7 @@ clients: ## Gate models of JAX, TorchRL, mbrl-lib, DreamerV3 and others, and on 
 	@# Alone: it asks for an old Gymnasium, and for Jupyter, which its models do without.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	    --constraint constraints.txt mbrl
-	CLIENTS=all $(BIN)/python -m pytest -n 2 tests/plugin/test_bring_your_model.py \
+	CLIENTS=all $(BIN)/python -m pytest -n 2 -rs tests/plugin/test_bring_your_model.py \
 	    tests/world_models/test_jax.py \
 	    $(addprefix tests/plugin/test_examples.py::,test_a_lewm_sees_pictures_of_goals \
 	    test_a_lewm_is_gated_with_its_own_solver_in_its_own_rooms \

@@ -8,7 +8,6 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import islice
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from pytest_cpg.contracts.task import (
     observed,
 )
 from pytest_cpg.machine.files import FileError, hindrance
+from pytest_cpg.stats.intervals import check_count
 from pytest_cpg.world_models.behaviour import Acting, Shares, followed, shares_of, turns
 
 # Episodes that are collected at once: more take more memory, and planners little less time.
@@ -251,13 +251,8 @@ def collect_transitions(
     progress : callable, optional
         Called with rows done and in all, now and then.
     """
-    for name, number, least in (
-        ("count", count, 1),
-        ("seed", seed, 0),
-        ("episode_steps", episode_steps, 1),
-    ):
-        if not isinstance(number, Integral) or number < least:
-            raise ValueError(f"{name} must be a whole number from {least} on, got {number!r}")
+    count, seed = check_count("count", count, least=1), check_count("seed", seed)
+    episode_steps = check_count("episode_steps", episode_steps, least=1)
     for name, share in (("noise", noise), ("relabel", relabel)):
         if not 0 <= share <= 1:
             raise ValueError(f"{name} is a share from 0 to 1, got {share!r}")

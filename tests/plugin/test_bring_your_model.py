@@ -146,6 +146,8 @@ def cloned(url, commit):
     )
     if result.returncode:
         shutil.rmtree(fresh)
+        # A commit that is gone is no matter of the network.
+        assert "unable to access" in result.stderr, result.stderr
         pytest.skip(f"cannot get the official code: {' '.join(result.stderr.split())}")
     subprocess.run([*git, "checkout", "--quiet", "FETCH_HEAD"], check=True)
     return fresh.rename(folder)

@@ -54,7 +54,7 @@ def test_an_action_is_held_for_as_long_as_asked_for():
         assert (episode[:99].reshape(33, 3, -1) == episode[:99:3, None]).all()
         assert len(np.unique(episode[::3], axis=0)) > 1
     for options in ({"count": 0}, {"count": 10.5}, {"episode_steps": 0}, {"seed": None}):
-        with pytest.raises(ValueError, match="must be a whole number from"):
+        with pytest.raises(ValueError, match="to be a whole number of at least"):
             collected(**options)
 
 

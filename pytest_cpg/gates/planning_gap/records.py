@@ -254,7 +254,7 @@ def compare(gate: BaselineGate | None, result: GateResult) -> Drift:
         text=f"{drift.text}{beside}",
         was=_followed(gate),
         now=_followed(now),
-        cell=_cell(gate),
+        cell="" if gate.design.metric == "return" else _cell(gate),
         then={} if drift.label is Label.INCOMPARABLE else {"learned": solved / episodes},
         # Of a start that was not run then, nobody knows.
         worse=drift.worse if len(gate.learned) >= len(now.learned) else None,
@@ -290,6 +290,7 @@ def _cell(gate: BaselineGate) -> str:
 
 
 def _followed(gate: BaselineGate) -> str:
+    """Return the starts that the model solved, as 46/50, or its mean return."""
     return _cell(gate) if gate.design.metric == "return" else "{}/{}".format(*gate.learned_arm)
 
 
