@@ -216,14 +216,9 @@ class Arm:
 
     @property
     def recovery(self) -> Interval | None:
-        """Wilson interval of the rate of success among perturbed episodes.
-
-        Of none it is 0 in [0, 1]: nothing is known. None where there is no perturbation.
-        """
-        if self.perturbed is None:
+        """Wilson interval of the rate of success among perturbed episodes; None of none."""
+        if self.perturbed is None or not self.perturbed.any():
             return None
-        if not self.perturbed.any():
-            return Interval(estimate=0.0, low=0.0, high=1.0, level=self.level, method="Wilson 1927")
         recovered = int((self.successes & self.perturbed).sum())
         return wilson_interval(recovered, int(self.perturbed.sum()), level=self.level)
 

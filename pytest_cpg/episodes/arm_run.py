@@ -81,7 +81,10 @@ class ArmRun:
                 f"{task.name}: the actions of {count} episodes of {self._budget} steps do not fit "
                 f"into memory ({error}). Lower budget, or episodes."
             ) from None
-        self._disturbance = Disturbance(design.perturbation, task, starts.episodes, seed=seed)
+        observes = name not in ("oracle", "chance")
+        self._disturbance = Disturbance(
+            design.perturbation, task, starts.episodes, seed=seed, observes=observes
+        )
         self._planning = Planning(name, design, model, starts.episodes)
         self._seconds, self._done = 0.0, 0
         self._frames, self._drawn_before = 0, 0

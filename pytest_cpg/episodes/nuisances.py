@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pytest_cpg.contracts import ComponentError, FloatArray, Task
+from pytest_cpg.contracts import BoolArray, ComponentError, FloatArray, IntArray, Task
 from pytest_cpg.contracts.parts import has
 from pytest_cpg.contracts.task import ObservationKeys, Observed, SeenAsPictures
 from pytest_cpg.contracts.task import observed as observed_of
@@ -97,6 +97,27 @@ class Cluttered(TaskAround):
         if not has(self.inner, ObservationKeys):
             return None
         return {**self.inner.observation_keys, self.nuisance.name: self.nuisance.columns}
+
+    # Plainly, as `__getattr__` is not asked where a protocol is checked.
+    def reset(self, seeds: IntArray) -> FloatArray:
+        """Return a start for each seed [N]: states [N, S]."""
+        return self.inner.reset(seeds)
+
+    def step(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, A] to next states; see `Task.step`."""
+        return self.inner.step(states, actions)
+
+    def rollout(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Map states [B, S] and actions [B, H, A] to states [B, H, S]; see `Task.rollout`."""
+        return self.inner.rollout(states, actions)
+
+    def reward(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Give the inner task's reward [...]."""
+        return self.inner.reward(states, actions)
+
+    def success(self, states: FloatArray, actions: FloatArray) -> BoolArray:
+        """Say whether states [..., S] succeed; see `Task.success`."""
+        return self.inner.success(states, actions)
 
     def observe(self, states: FloatArray) -> FloatArray:
         """Map states [..., S] to observations [..., O]."""

@@ -73,14 +73,14 @@ def parse_perturbation(
 
     >>> parse_perturbation("drop-next-5-at-20").count
     5
-    >>> parse_perturbation("mass-1.2,gravity-0.9,delay-2").name
+    >>> parse_perturbation("mass-1.2, gravity-0.9, delay-2").name
     'mass-1.2,gravity-0.9,delay-2'
     """
     if value is None or value == "none":
         return None
     if not isinstance(value, str):
         return _checked(value)
-    parts = [_made(part, known) for part in value.split(",")]
+    parts = [_made(part.strip(), known) for part in value.split(",")]
     physics = [part for part in parts if isinstance(part, Physics)]
     scales: dict[str, float] = {}
     for part in physics:

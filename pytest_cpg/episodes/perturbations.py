@@ -1,8 +1,8 @@
 """Perturbations: what may go wrong in the real world while a plan is carried out.
 
 Every one has a name that a marker may give in its place, such as ``"drop-next-5"``, and those of
-users come from the hook ``pytest_cpg_perturbations``. They are applied to real steps only, in all
-arms alike, and no model is told of them. Several are joined by commas: ``"kick-0.1,delay-2"``.
+users come from the hook ``pytest_cpg_perturbations``. All but ``observe`` is applied to real steps,
+in all arms alike, and no model is told of it. Several are joined by commas: ``"kick-0.1,delay-2"``.
 """
 
 from __future__ import annotations

@@ -64,6 +64,15 @@ def ends(found: Interval, form: str = ".2f") -> str:
     return f"[{found.low:{form}}, {found.high:{form}}]"
 
 
+def perturbation_name(name: str) -> str:
+    """Return the name of a perturbation, in which a line may end between two of many.
+
+    >>> perturbation_name("kick-0.1,delay-2")
+    'kick-0.1, delay-2'
+    """
+    return name.replace(",", ", ")
+
+
 def with_ends(found: Interval, form: str = ".2f") -> str:
     """Return an estimate with its interval as text."""
     return f"{found.estimate:{form}} {ends(found, form)}"

@@ -6,7 +6,7 @@ import numpy as np
 
 from pytest_cpg.contracts import FloatArray
 from pytest_cpg.episodes.replay import EpisodeTrace, Replay
-from pytest_cpg.gates.notation import for_log, place
+from pytest_cpg.gates.notation import for_log, perturbation_name, place
 from pytest_cpg.render.line import wrapped
 
 _MOST_PLANS = 3
@@ -61,8 +61,7 @@ def replay_lines(replay: Replay, *, width: int) -> list[str]:
 
 def _header(replay: Replay) -> str:
     count, design = len(replay.traces), replay.design
-    # So that a line may end between two of many.
-    names = design.perturbation.replace(",", ", ")
+    names = perturbation_name(design.perturbation)
     perturbed = f", perturbation {names}" if names else ""
     return (
         f"replay of {count} episode{'s'[: count != 1]}, no verdict: {design.task}, "

@@ -75,6 +75,11 @@ class TaskAround:
         """Seconds of simulated time per step."""
         return self.inner.control_period
 
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of the simulator's packages."""
+        return self.inner.versions
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GoalTask(TaskAround):
@@ -134,11 +139,6 @@ class GoalTask(TaskAround):
     def observation_size(self) -> int:
         """Numbers in one observation: the inner task's, and the goal's."""
         return self.inner.observation_size + self.goal_size
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """Versions of the simulator's packages."""
-        return self.inner.versions
 
     def __getattr__(self, name: str) -> Any:
         """Return what else the inner task has that takes no states."""

@@ -8,7 +8,7 @@ from pytest_cpg.contracts import BoxActions, ComponentError, TaskError
 from pytest_cpg.contracts.codec import decode, encode
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.design import Design, sample_starts
-from pytest_cpg.episodes.disturbance import Disturbance
+from pytest_cpg.episodes.disturbance import Disturbance, as_observed
 from pytest_cpg.episodes.perturbation_names import parse_perturbation
 from pytest_cpg.episodes.perturbations import DelayActions, Kick, Physics, Several
 from pytest_cpg.episodes.spread_run import arm_workload
@@ -114,7 +114,7 @@ def test_dropping_nothing_perturbs_no_episode():
     arm, bare = Run("drop-next-0").arm(), Run(None).arm()
     assert not arm.perturbed.any()
     # Of nothing nothing is known.
-    assert (arm.recovery.estimate, arm.recovery.low, arm.recovery.high) == (0, 0, 1)
+    assert arm.recovery is None
     assert np.array_equal(arm.steps, bare.steps)
 
 
@@ -359,6 +359,10 @@ class Wind:
         return states + 0.01 * moment.steps[:, None]
 
 
+def _lock(episode):
+    return threading.Lock()
+
+
 class Wrong:
     name = "wrong"
 
@@ -408,11 +412,57 @@ def test_what_is_changed_in_place_counts_as_changed():
             {"skip": lambda moment, rng=np.random.default_rng(0): rng.integers(9, size=12)},  # noqa: B008
             r"'wrong': skip\(\) answered otherwise",
         ),
+        (
+            {
+                "push": lambda states, moment, buffer=np.zeros((12, 2)): np.add(  # noqa: B008
+                    buffer[: len(states)], 0.01, out=buffer[: len(states)]
+                )
+            },
+            r"'wrong': push\(\) answered otherwise",
+        ),
+        (
+            {"push": lambda states, moment: states[moment.kept("lock", _lock) != 0]},
+            r"'wrong': what it keeps in moment.kept\(\) cannot be copied: .*Keep arrays of num",
+        ),
     ],
 )
 def test_what_a_perturbation_must_not_return_is_named(methods, said):
     with pytest.raises(ComponentError, match=said):
         Run(Wrong(**methods)).arm()
+
+
+class Fickle:
+    """Its tasks are turned around, but for those after the first."""
+
+    name = "fickle"
+
+    def __init__(self, effect):
+        self.count = 0
+        setattr(self, effect, self.turned)
+
+    def turned(self, task):
+        self.count += 1
+        return Turned(task) if self.count == 1 else task
+
+
+class Turned(Slippery):
+    def step(self, states, actions):
+        return self._task.step(states, -actions)
+
+    def observe(self, states):
+        return -self._task.observe(states)
+
+
+def test_a_task_of_which_no_second_is_made_is_refused():
+    with pytest.raises(ComponentError, match=r"'fickle': world\(\) answered otherwise"):
+        Run(Fickle("world")).arm()
+    with pytest.raises(ComponentError, match=r"'fickle': observe\(\) answered otherwise"):
+        as_observed(two_room(), Fickle("observe"))
+    steady = Wrong(world=Turned, observe=Turned)
+    assert Run(steady).arm().perturbed.all()
+    assert isinstance(as_observed(two_room(), steady), Turned)
+    with pytest.raises(ComponentError, match=r"observe\(\) returned None; return a task\. It la"):
+        as_observed(two_room(), Wrong(observe=lambda task: None))
 
 
 def test_what_one_method_remembers_for_another_is_found_when_the_arm_is_over():

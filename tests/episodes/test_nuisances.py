@@ -1,9 +1,11 @@
+from inspect import getattr_static
+
 import numpy as np
 import pytest
 
 from pytest_cpg import evaluate
-from pytest_cpg.contracts import ComponentError
-from pytest_cpg.contracts.parts import has
+from pytest_cpg.contracts import ComponentError, Task
+from pytest_cpg.contracts.parts import has, members
 from pytest_cpg.contracts.task import ObservationKeys, StateScore
 from pytest_cpg.episodes.nuisances import Nuisance
 from pytest_cpg.tasks.grids import two_room
@@ -11,6 +13,9 @@ from pytest_cpg.tasks.grids import two_room
 TASK = two_room(budget=30)
 SIZE = TASK.observation_size
 ASKED = {"episodes": 10, "cache": None, "progress": False, "diagnose": "never"}
+
+
+_UNDISTURBED = "the perturbation took effect in none of the oracle's 10 episodes"
 
 
 def right(observations, actions):
@@ -31,10 +36,13 @@ def test_a_nuisance_is_a_function_of_what_is_observed(kind):
     )
     assert task.name == TASK.name
     assert not has(task, ObservationKeys)
+    # As Python 3.12 checks a protocol.
+    for name in members(Task):
+        assert getattr_static(task, name) is not None
     assert has(task, StateScore) == has(TASK, StateScore)
 
 
-def test_models_observe_it_and_the_oracle_plans_as_without(request):
+def test_models_observe_it_and_the_oracle_plans_as_without():
     shapes = set()
 
     def cluttered(observations, actions):
@@ -46,11 +54,19 @@ def test_models_observe_it_and_the_oracle_plans_as_without(request):
     found = evaluate(TASK, cluttered, perturbation="fast-nuisance-3", **ASKED)
     assert shapes == {SIZE + 3}
     assert found.learned.perturbed.all()
+    # What is true has no columns more, and random actions need none.
+    assert not (found.oracle.perturbed | found.chance.perturbed).any()
+    assert _UNDISTURBED not in " ".join(found.notes)
     for arm in ("oracle", "learned", "chance"):
         assert getattr(found, arm).steps.tolist() == getattr(bare, arm).steps.tolist()
     several = evaluate(TASK, cluttered, perturbation="drop-next-2,fast-nuisance-3", **ASKED)
     dropped = evaluate(TASK, right, perturbation="drop-next-2", **ASKED)
     assert several.learned.steps.tolist() == dropped.learned.steps.tolist()
+    assert several.learned.perturbed.tolist() == dropped.learned.perturbed.tolist()
+    nothing = evaluate(TASK, cluttered, perturbation="drop-next-0,fast-nuisance-3", **ASKED)
+    assert not any(arm.perturbed.any() for arm in nothing.arms)
+    assert nothing.learned.recovery is None
+    assert _UNDISTURBED in " ".join(nothing.notes)
 
 
 def test_what_has_no_columns_is_refused():

@@ -20,7 +20,8 @@ def test_delayed(cpg):
 
 
 @pytest.mark.cpg(task="track", model="right", perturbation="drop-next-0")
-def test_nothing(cpg): ...
+def test_nothing(cpg):
+    assert cpg.learned.recovery is None
 
 
 @pytest.mark.cpg(task="track", model="right", perturbation="mass-2")

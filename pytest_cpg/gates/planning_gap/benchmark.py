@@ -31,6 +31,7 @@ from pytest_cpg.episodes.perturbations import Perturbation
 from pytest_cpg.episodes.stage import Stage
 from pytest_cpg.gates.choices import as_trained
 from pytest_cpg.gates.kind import Measuring, Run
+from pytest_cpg.gates.notation import perturbation_name
 from pytest_cpg.gates.planning_gap.measure import measure_gap
 from pytest_cpg.gates.planning_gap.result import GateResult, reached
 from pytest_cpg.gates.planning_gap.stopping import Criteria
@@ -146,8 +147,8 @@ class Sweep:
             rates = ", ".join(f"{arm.name} {arm.success_rate:.2f}" for arm in result.arms)
             gap = result.interval
             ends = f"[{gap.low:+.2f},{gap.high:+.2f}]"
-            # So that a line may end between two of many.
-            yield f"{setting.replace(',', ', ')}: {rates}, gap {gap.estimate:+.2f} {ends}"
+            name = perturbation_name(setting)
+            yield f"{name}: {rates}, gap {gap.estimate:+.2f} {ends}"
         if self.over == "horizon":
             horizons = (f"{arm} {self.effective_horizon(arm)}" for arm in ("oracle", "learned"))
             best = f"smallest within {_TOLERANCE:g} of the best rate"

@@ -23,6 +23,7 @@ from pytest_cpg.episodes import probe
 from pytest_cpg.episodes.arm import Arm
 from pytest_cpg.episodes.arms import ArmRuns, Execution
 from pytest_cpg.episodes.design import Design, Starts
+from pytest_cpg.episodes.disturbance import disturbs_episodes
 from pytest_cpg.episodes.stage import ArmProgress
 from pytest_cpg.gates.planning_gap import stopping
 from pytest_cpg.gates.planning_gap.diagnosis.dead_ends import dead_ends
@@ -296,7 +297,8 @@ def _notes_on(
             f"plans look {design.planner.horizon} steps ahead, and an episode has only "
             f"{design.task.budget}"
         )
-    if oracle.perturbed is not None and not oracle.perturbed.any():
+    is_disturbed = oracle.perturbed is None or oracle.perturbed.any()
+    if disturbs_episodes(design.perturbation) and not is_disturbed:
         notes.append(
             f"the perturbation took effect in none of the oracle's {oracle.episodes} episodes: "
             f"nothing was judged but the undisturbed task"

@@ -357,10 +357,9 @@ def recovery_text(result: GateResult) -> str:
     texts = []
     for arm in result.arms:
         text, interval = "0/0", arm.recovery
-        if arm.perturbed is not None and arm.perturbed.any() and interval is not None:
+        if arm.perturbed is not None and interval is not None:
             count = int((arm.successes & arm.perturbed).sum())
             text = f"{count}/{arm.perturbed.sum()} {notation.ends(interval)}"
         texts.append(f"{arm_name(arm)} {text}")
-    # So that a line may end between two of many.
-    name = result.design.perturbation.replace(",", ", ")
+    name = notation.perturbation_name(result.design.perturbation)
     return f"{name}: recovered {', '.join(texts)}"

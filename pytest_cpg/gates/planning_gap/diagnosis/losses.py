@@ -87,13 +87,13 @@ def value_errors(evidence: Evidence) -> FloatArray:
     a decision, and the constant that is left is without unit. It states the bound as a heuristic.
     """
     random = slice(FIRST_RANDOM, None)
-    said, true = (
+    learned, true = (
         of_plans(scores[:, random], evidence) for scores in (evidence.predicted, evidence.kept)
     )
     # Of a plan that diverges there is no distance.
-    is_known = np.isfinite(said) & np.isfinite(true)
-    said, true = (np.where(is_known, values, np.nan) for values in (said, true))
-    off = mean(np.abs(said - true), axis=1)
+    is_known = np.isfinite(learned) & np.isfinite(true)
+    learned, true = (np.where(is_known, values, np.nan) for values in (learned, true))
+    off = mean(np.abs(learned - true), axis=1)
     spread = without_nan(np.nanstd, true, 1)
     rows = (evidence.episodes == episode for episode in np.unique(evidence.episodes))
     pairs = np.array([[np.nansum(off[row]), np.nansum(spread[row])] for row in rows])
