@@ -77,8 +77,8 @@ class Actor(Protocol):
 class Members(Protocol):
     """A world that a learned model imagines, and may not be sure of."""
 
-    members: Sequence[Callable[[FloatArray, FloatArray], FloatArray]]
-    """The rollout of each member of an ensemble, as of `PlanningModel`; none of a single model."""
+    members: Sequence[Callable[[FloatArray, FloatArray], FloatArray]] | None
+    """The rollout of each member of an ensemble, as of `PlanningModel`; None of the truth."""
 
 
 class Plans(NamedTuple):

@@ -116,8 +116,10 @@ class Imagination:
     @property
     def members(self) -> Sequence[Callable[..., FloatArray]] | None:
         """See `Members`; None of the true dynamics. Every member's plan counts as imagined."""
+        if self._model.members is None:
+            return None
         members = [self._counted(member, "rollout of a member") for member in self._model.members]
-        return None if self._may_diverge and not members else [*filter(None, members)]
+        return [*filter(None, members)]
 
     def _counted(
         self, method: Callable[..., FloatArray] | None, what: str, *, last: int = 0

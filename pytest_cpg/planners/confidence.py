@@ -14,14 +14,13 @@ from pytest_cpg.contracts import (
     PlanningModel,
     Plans,
 )
-from pytest_cpg.contracts.parts import has
-from pytest_cpg.contracts.planner import Members
 from pytest_cpg.planners.search import choice_of, rate
 
+_FEWEST_MEMBERS = 2
 _NO_ENSEMBLE = (
-    'confidence="disagreement" asks every member of an ensemble, and this model has none. Give '
-    "an Ensemble([...]) or a SampledEnsemble of pytest_cpg.world_models, or write "
-    'confidence="elite-spread".'
+    'confidence="disagreement" asks every member of an ensemble, and this model has {count}. Give '
+    "an Ensemble([...]) or a SampledEnsemble of pytest_cpg.world_models with two members or more, "
+    'or write confidence="elite-spread".'
 )
 
 
@@ -43,7 +42,7 @@ def with_confidences(
       their mean.
     - "disagreement": minus the standard deviation of what the members of an ensemble say that the
       chosen plan costs, in standard deviations of the candidates' costs. The true dynamics never
-      disagree, and have 0. Raises ComponentError for a learned model that is no ensemble.
+      disagree, and have 0. Raises ComponentError for a learned model with fewer than two members.
 
     Parameters
     ----------
@@ -83,11 +82,12 @@ def _answers(
 ) -> FloatArray:
     """Return what each member says that plans [N, H, A] cost [E, N]; one number of the truth."""
     rated = world_model.score
-    if not has(world_model, Members):
+    members = getattr(world_model, "members", ())
+    if members is None:
         return np.zeros((1, len(plans)))
-    if not world_model.members:
-        raise ComponentError(_NO_ENSEMBLE)
+    if len(members) < _FEWEST_MEMBERS:
+        raise ComponentError(_NO_ENSEMBLE.format(count=len(members) or "none"))
     choice = choice_of(planner)
-    scores = (rated(member(latents, plans)) for member in world_model.members)
+    scores = (rated(member(latents, plans)) for member in members)
     costs = [rate(score[:, None], remaining, **choice)[0][:, 0] for score in scores]
     return np.stack(costs)

@@ -282,6 +282,8 @@ def rate_plans(
 class _EmptyWorld:
     """A planning model in which nothing happens: it counts steps, and notes who reads scores."""
 
+    members = None
+
     def __init__(self, actions: ActionSpace) -> None:
         self.actions, self.steps, self.is_scored = actions, 0, False
 
@@ -309,7 +311,8 @@ class _EmptyWorld:
 def rollout_steps_per_plan(planner: Planner, actions: ActionSpace, *, budget: int) -> int:
     """Count the model steps that one plan imagines, by asking for one in an empty world.
 
-    Of a planner that is warm started, a plan that begins from another one.
+    Of a planner that is warm started, a plan that begins from another one. What the members of an
+    ensemble imagine for ``confidence="disagreement"``, a plan each, comes on top.
     """
     if has(planner, RolloutSteps):
         return int(planner.rollout_steps)

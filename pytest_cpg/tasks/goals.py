@@ -269,6 +269,8 @@ def _planned_state(task: Task, goals: Goals, state: FloatArray, seed: int) -> Fl
 class _Truth:
     """The true dynamics as a planner sees them; states are latents."""
 
+    members = None
+
     def __init__(self, task: Task) -> None:
         self._task, self.actions = task, task.actions
 

@@ -26,6 +26,7 @@ from pytest_cpg.planners import (
     widened,
 )
 from pytest_cpg.planners.confidence import with_confidences
+from pytest_cpg.planners.policies import PlannerPolicy
 from pytest_cpg.planners.search import choice_of, rate, step_weights
 from pytest_cpg.tasks.grids import two_room
 from pytest_cpg.world_models import Ensemble, OracleDynamics, SampledEnsemble, bind
@@ -471,13 +472,30 @@ def test_a_disagreement_is_of_costs_in_deviations_of_the_candidates():
     assert told.confidences == pytest.approx([-1.5, -1.5])
 
 
-def test_a_model_that_is_no_ensemble_cannot_disagree():
+@pytest.mark.parametrize(("model", "count"), [(np.add, "none"), (Ensemble([np.add]), "1")])
+def test_a_model_with_fewer_than_two_members_cannot_disagree(model, count):
     task = two_room(budget=12)
     starts = sample_starts(task, 3, seed=1)
     probe = {"probe_states": starts.states[:2], "probe_actions": task.actions.values[:2]}
     planner = RandomShooting(confidence="disagreement")
-    with pytest.raises(ComponentError, match="asks every member of an ensemble, and this model"):
-        arm_of("learned", task, planner, bind(np.add, task, **probe), starts, seed=0)
+    refusal = f"asks every member of an ensemble, and this model has {count}. Give"
+    with pytest.raises(ComponentError, match=refusal):
+        arm_of("learned", task, planner, bind(model, task, **probe), starts, seed=0)
+
+
+def test_a_world_that_does_not_say_that_it_is_the_truth_is_none():
+    planner = RandomShooting(confidence="disagreement")
+    policy = PlannerPolicy(planner=planner, dynamics=np.add, task=two_room(), seed=0)
+    with pytest.raises(ComponentError, match="this model has none"):
+        policy.act(np.zeros((1, 2)))
+
+
+def test_the_steps_of_members_are_not_counted_where_no_model_is_known():
+    steps = {
+        rollout_steps_per_plan(RandomShooting(confidence=kind), STEPS, budget=9)
+        for kind in (None, "disagreement")
+    }
+    assert len(steps) == 1
 
 
 def test_confidences_of_candidates_are_what_they_say():

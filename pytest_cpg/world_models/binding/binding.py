@@ -110,6 +110,7 @@ def bind(
         return BoundModel(
             actions=task.actions,
             may_diverge=True,
+            members=None,
             encode=lambda states: states,
             imagine=learned.rollout,
             score=learned.score,

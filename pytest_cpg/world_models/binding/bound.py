@@ -178,8 +178,8 @@ class BoundModel:
     policy_plans: ArrayFunction | None = field(default=None, repr=False)
     has_noisy_policy: bool = False
     #: What each member of an ensemble imagines alone, without noise: latents [B, Z] and actions
-    #: [B, H, A] to latents [B, H, Z].
-    members: tuple[ArrayFunction, ...] = field(default=(), repr=False)
+    #: [B, H, A] to latents [B, H, Z]. None of the true dynamics, which never disagree.
+    members: tuple[ArrayFunction, ...] | None = field(default=(), repr=False)
     #: How its plans are differentiated, where that can be asked for.
     gradient: PlanGradient | None = field(default=None, repr=False)
 
@@ -340,6 +340,7 @@ def witness(model: LatentModel, task: Task, state_size: int) -> BoundModel:
         actions=task.actions,
         swapped=rating.swapped,
         may_diverge=True,
+        members=None,
         encode=lambda states: joined(states, model.encode(states)),
         imagine=rollout,
         score=score,
