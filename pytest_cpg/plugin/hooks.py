@@ -49,14 +49,10 @@ class SessionHooks:
 
     def pytest_plugin_registered(self, plugin: object, manager: pytest.PytestPluginManager) -> None:
         """Take the kinds of gate that a plugin or a conftest file contributes."""
-        # No plugin is searched until one has any of these hooks: most sessions have none. What is
-        # no function is none to pytest, and to be refused.
-        own = getattr(plugin, "__dict__", ())
-        hooks = ((name, getattr(manager.hook, name)) for name in EXTENSION_POINTS)
-        kind = type(plugin)
-        if not any(map(is_hook, own)) and not any(
-            name in own or hasattr(kind, name) or hook.get_hookimpls() for name, hook in hooks
-        ):
+        # No plugin is read until one has any of these hooks: most sessions have none. A hook may
+        # have any name that pytest's do, and then pluggy alone knows of it.
+        hooks = (getattr(manager.hook, name) for name in EXTENSION_POINTS)
+        if not any(map(is_hook, dir(plugin))) and not any(hook.get_hookimpls() for hook in hooks):
             return
         try:
             self.kinds.take(plugin)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pytest_cpg.gates.card import Card, Ruling
     from pytest_cpg.plugin.marker import Gate
 
-SKIPS = (pytest.skip.Exception, unittest.SkipTest)
-"""What skips a test."""
+# What skips a test.
+_SKIPS = (pytest.skip.Exception, unittest.SkipTest)
 _MOST_IN_LINE = 300
 # What pytest says of a name in an assertion that failed.
 _WHERE = re.compile(r"E? +\+ +where ")
@@ -62,7 +62,7 @@ def put_on_report(
         report.longrepr = disarmed(report.longrepr)
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": attempt.number}
     # Of what hooks of others make of the report, this tells.
-    values["is_skip"] = call.excinfo is not None and call.excinfo.errisinstance(SKIPS)
+    values["is_skip"] = call.excinfo is not None and call.excinfo.errisinstance(_SKIPS)
     if is_last:
         values["judgements"] = dump(judgements)
         values["measurements"] = json.dumps(attempt.measurements)

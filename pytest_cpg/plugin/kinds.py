@@ -13,7 +13,7 @@ import warnings
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, isroutine
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -138,17 +138,13 @@ KINDS: pytest.StashKey[GateKinds] = pytest.StashKey()
 
 def _contributed(plugin: Any) -> Mapping[str, Any]:
     """Return the kinds of gate that a plugin contributes, or raise pytest.UsageError."""
-    # An object that answers to every name has those that it lists, as for pytest.
-    listed = {*dir(plugin)}
-    for name in sorted(name for name in listed - EXTENSION_POINTS.keys() if is_hook(name)):
-        if callable(hook := getattr(plugin, name)) and not _is_optional(hook):
-            from pytest_cpg.contracts.lookup import did_you_mean
+    hooks = _hooks_of(plugin)
+    if unknown := sorted(hooks.keys() - EXTENSION_POINTS.keys()):
+        from pytest_cpg.contracts.lookup import did_you_mean
 
-            raise pytest.UsageError(
-                f"pytest-cpg has no hook {name}. {did_you_mean(name, EXTENSION_POINTS)}"
-            )
-    names = EXTENSION_POINTS.keys() & listed
-    hooks = {name: getattr(plugin, name) for name in EXTENSION_POINTS if name in names}
+        raise pytest.UsageError(
+            f"pytest-cpg has no hook {unknown[0]}. {did_you_mean(unknown[0], EXTENSION_POINTS)}"
+        )
     for name, hook in hooks.items():
         if not (hook is None or callable(hook)):
             raise pytest.UsageError(
@@ -176,10 +172,24 @@ def is_hook(name: str) -> bool:
     return name.startswith("pytest_cpg_")
 
 
-def _is_optional(hook: Any) -> bool:
-    """Say whether a function is a hook only where there is such a hook."""
-    options = getattr(hook, "pytest_impl", None)
-    return isinstance(options, dict) and bool(options.get("optionalhook"))
+def _hooks_of(plugin: Any) -> dict[str, Any]:
+    """Return what a plugin has for hooks of ours, by the hook: its name, or as ``specname`` says.
+
+    As for pytest, a hook that we do not have is a function, and not an optional one.
+    """
+    hooks = {}
+    # An object that answers to every name has those that it lists.
+    for name in dir(plugin):
+        if not name.startswith("pytest_"):
+            continue
+        member = getattr(plugin, name)
+        options = getattr(member, "pytest_impl", None)
+        options = options if isinstance(options, dict) else {}
+        hook = options.get("specname") or name
+        is_taken = isroutine(member) and not options.get("optionalhook")
+        if is_hook(hook) and (hook in EXTENSION_POINTS or is_taken):
+            hooks[hook] = member
+    return hooks
 
 
 def _near(name: str, markers: Iterable[str]) -> list[str]:

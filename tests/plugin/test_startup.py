@@ -131,6 +131,62 @@ def test_a_misspelt_hook_is_told_the_right_name(pytester, place):
     assert "INTERNALERROR" not in flat(result)
 
 
+REGISTERED = """
+import pytest
+
+class Contributed:
+{body}
+
+def pytest_configure(config):
+    config.pluginmanager.register(Contributed())
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    def pytest_cpg_perturbation(self): return {}",
+        """\
+    @pytest.hookimpl(specname="pytest_cpg_perturbation")
+    def pytest_cpg_winds(self): return {}""",
+    ],
+)
+def test_a_misspelt_hook_of_an_object_is_told_the_right_name(pytester, body):
+    pytester.makeconftest(REGISTERED.format(body=body))
+    pytester.makepyfile("def test_plain(): pass")
+    result = pytester.runpytest_inprocess("-p", "no:hypothesispytest")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "Did you mean 'pytest_cpg_perturbations'?" in flat(result)
+    assert "INTERNALERROR" not in flat(result)
+
+
+ACCEPTED = """
+import pytest
+from pytest_cpg.gates import GATES
+
+class pytest_cpg_Thing:
+    pass
+
+@pytest.hookimpl(specname="pytest_cpg_perturbations")
+def pytest_cpg_winds():
+    return {"wind": dict}
+
+@pytest.hookimpl(specname="pytest_cpg_gates")
+def pytest_cpg_kinds():
+    return {"cpg_twice": 5}
+"""
+
+
+def test_hooks_of_ours_have_any_name_that_those_of_pytest_have(pytester):
+    pytester.makepyfile("def test_plain(): pass")
+    pytester.makeconftest(ACCEPTED.partition('@pytest.hookimpl(specname="pytest_cpg_gates")')[0])
+    pytester.runpytest_inprocess("-p", "no:hypothesispytest").assert_outcomes(passed=1)
+    pytester.makeconftest(ACCEPTED)
+    result = pytester.runpytest_inprocess("-p", "no:hypothesispytest")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "cpg_twice" in flat(result)
+
+
 WORKERS = """
 import sys
 
