@@ -8,7 +8,7 @@ import pytest
 import pytest_cpg
 from pytest_cpg.episodes.design import sample_starts
 from pytest_cpg.gates.planning_gap.card import cause_of
-from pytest_cpg.gates.planning_gap.diagnosis.frames import _frames_of
+from pytest_cpg.gates.planning_gap.diagnosis.frames import _encoded, _frames_of
 from pytest_cpg.gates.planning_gap.diagnosis.pictures import _walks
 from pytest_cpg.planners import CEM, RandomShooting
 from pytest_cpg.tasks import TASKS
@@ -227,6 +227,21 @@ def test_a_model_that_embeds_no_pictures_is_said_not_to_be_compared():
     said = "training_data is not compared: latents tell nothing of what was seen"
     assert frames_row(gate).text.startswith(said)
     assert frames_row(gate).estimate is None
+
+
+def test_pictures_are_embedded_some_at_a_time_also_by_what_takes_tensors():
+    pytest.importorskip("torch")
+    calls = []
+
+    def embed(pictures):
+        calls.append(len(pictures))
+        return pictures.flatten(1).double()[:, :2]
+
+    pictures = np.random.default_rng(0).integers(0, 256, (150, 1, 4, 4, 3), dtype=np.uint8)
+    model = SimpleNamespace(has_opaque_latents=True, embed=embed)
+    latents = _encoded(None, model, None, pictures)
+    np.testing.assert_array_equal(latents, pictures.reshape(150, -1)[:, :2])
+    assert max(calls) <= 64
 
 
 @pytest.mark.parametrize(

@@ -132,12 +132,16 @@ def test_a_replay_is_of_the_seed_and_starts_that_lost(project):
     assert "now solved" not in result.stdout.str()
 
 
-def test_what_has_changed_since_is_said(project, lost):
+def test_what_has_changed_since_is_said_within_the_width(project, lost, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     project.gate("right", ', horizon=7, planner="cem"')
     result = project.runpytest(f"--cpg-replay={lost}")
     assert result.ret == 0
     assert "now solved" in flat(result)
-    assert "note: planner: RandomShooting" in flat(result)
+    lines = result.outlines
+    (first,) = (n for n, line in enumerate(lines) if line.startswith(" note: planner: RandomS"))
+    assert lines[first + 1].startswith(" " * len(" note: "))
+    assert max(map(len, lines[first : first + 2])) <= 80
 
 
 TWICE = """

@@ -198,6 +198,30 @@ def test_grids_and_blocks_are_seen_through_their_own_render_and_a_marker_says_ho
     assert gate.result.design.task == "blocks:3,k=2 (pixels=24x24x1)"
 
 
+@pytest.mark.skipif(gymnasium is None, reason="needs gymnasium")
+def test_an_environment_whose_model_has_another_name_makes_its_renderer_again():
+    from pytest_cpg.tasks.gymnasium.player import Player
+
+    # As a class of MuJoCo's says where it is from.
+    parts = {"__module__": "mujoco.rendering.classic", "_model": object(), "close": lambda _: None}
+    kind, drawn = type("Renderer", (), parts), []
+
+    class Unnamed(Dotted):
+        drawing = None
+
+        def render(self):
+            if self.drawing is None:
+                self.drawing = kind()
+                drawn.append(self.drawing)
+            return super().render()
+
+    player = Player(Unnamed)
+    player.draw()
+    del player.environment.unwrapped.drawing
+    assert player.draw().shape == (40, 40, 3)
+    assert len(drawn) == 2
+
+
 class Dotted(gymnasium.Env if gymnasium else object):
     """A dot that moves along a line, and is drawn by numpy."""
 

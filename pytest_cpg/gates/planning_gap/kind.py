@@ -101,13 +101,8 @@ def spec_of(asked: Asked) -> Spec:
     metric: Metric = values["metric"]
     if metric == "return":
         _check_returns(asked)
-    # Nothing tells when an episode of such an environment has succeeded.
-    elif task.name == values["task"] and not has_goal(values):
-        raise ValueError(
-            f'task {values["task"]!r} has no goal of its own. Write metric="return", goal=1 with '
-            f'the reward of a step that succeeds, goal="return>=50" with the return of such an '
-            f'episode, or places to reach: goals={{"offset": 25, "within": 0.1}}.'
-        )
+    elif task.name == values["task"]:
+        _check_goal(values)
     perturbations = asked.components.perturbations or PERTURBATIONS
     try:
         perturbation = parse_perturbation(values["perturbation"], perturbations)
@@ -163,6 +158,16 @@ def spec_of(asked: Asked) -> Spec:
 
 def _made_as_observed(make: TaskFactory, perturbation: Perturbation | None, **options: Any) -> Task:
     return as_observed(make(**options), perturbation)
+
+
+def _check_goal(values: Mapping[str, Any]) -> None:
+    """Refuse an environment of which nothing tells when an episode has succeeded."""
+    if not has_goal(values):
+        raise ValueError(
+            f'task {values["task"]!r} has no goal of its own. Write metric="return", goal=1 with '
+            f'the reward of a step that succeeds, goal="return>=50" with the return of such an '
+            f'episode, or places to reach: goals={{"offset": 25, "within": 0.1}}.'
+        )
 
 
 def _check_returns(asked: Asked) -> None:

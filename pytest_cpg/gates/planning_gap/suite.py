@@ -151,7 +151,7 @@ class Suite(CriteriaKind[SuiteFindings]):
                 )
             raise ComponentError(
                 f"a suite needs gates to judge, and none can be counted: {texts}. It is judged by "
-                f"all of them or not at all: let each run and say something of a model."
+                f"all of them or not at all: run each of them, and correct what is named here."
             )
         gap = _gap(members, "learned")
         ignorant = _gap(members, "chance").p_above(result.max_gap)

@@ -49,7 +49,7 @@ def spec_of(name: str) -> Any:
         if colon or "Did you mean" in str(error):
             raise error from None
         raise ComponentError(
-            f"{error} One that another package registers has that in front, as in "
+            f"{error} Write the package in front of an environment that it registers: "
             f"gym:ogbench:cube-single-v0."
         ) from None
 

@@ -240,7 +240,7 @@ class Player:
         """
         bare = self.environment.unwrapped
         for name, renderer in self._renderers.items():
-            if getattr(bare, name, None) is None and renderer._model is bare.model:
+            if vars(bare).get(name) is None and renderer._model is getattr(bare, "model", None):
                 setattr(bare, name, renderer)
         drawn = draw()
         self._renderers = hold_renderers(bare)

@@ -17,8 +17,10 @@ from pytest_cpg.contracts.world_model import Embedding, OpaqueLatents
 from pytest_cpg.episodes.decisions import evenly
 from pytest_cpg.episodes.design import Design, Starts
 from pytest_cpg.episodes.probe import bound_to_starts
+from pytest_cpg.gates.notation import one_line
 from pytest_cpg.gates.planning_gap.diagnosis.evidence import TrainingStates
 from pytest_cpg.machine.files import check_unpacked_size
+from pytest_cpg.world_models.binding.tiling import method_of
 from pytest_cpg.world_models.transitions import Transitions
 
 # Frames that a model is asked to encode at most, and the fewest that say what they are like.
@@ -26,6 +28,9 @@ _MOST, _FEWEST = 1000, 50
 # In latents of training: of every patch of a picture they have as many as a picture.
 _NUMBERS = 1 << 24
 _NOT_COMPARED = "training_data is not compared"
+_EMBED = "embed(pictures [B, F, H, W, C]) -> embeddings [B, D]"
+# Pictures that embed is tried on, and is asked for in every call.
+_PROBED, _AT_ONCE = 8, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +87,16 @@ def _encoded(
         if not has(learned, Embedding):
             return f"{_NOT_COMPARED}: latents tell nothing of what was seen, and there is no embed"
         try:
-            embedded = np.asarray(learned.embed(pictures), dtype=np.float64)
-            if embedded.shape[:1] == pictures.shape[:1] and np.isfinite(embedded).all():
-                return embedded.reshape(len(embedded), -1)
-            why = "embed gives no finite numbers for each"
+            embed = method_of(learned, _EMBED, pictures[:_PROBED], rows=_AT_ONCE)
+            embedded = embed(pictures)
+            if np.isfinite(embedded).all():
+                return embedded
+            why = "embed gives numbers that are not finite"
         except IncompleteError:
             raise
         # A user's model may raise anything.
         except Exception as error:
-            why = f"{type(error).__name__}: {error}"
+            why = one_line(f"{type(error).__name__}: {error}")
         return f"{_NOT_COMPARED}: the model embeds no pictures ({why})"
     task: Any = design.task
     is_bound = False
