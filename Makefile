@@ -49,7 +49,7 @@ test: $(INSTALLED) ## Run the test suite
 	$(BIN)/python -m pytest -m "$(TESTS)" -n 2
 
 # What can be installed differs: 3.12 may have no small build of torch, and 3.13 no dm-control.
-pythons: ## Run the test suite on Python 3.11, 3.12 and 3.13, each in an environment of its own
+pythons: ## Run the test suite on Python 3.11, 3.12 and 3.13, each in its own environment
 	@for of in 3.11:all,dev 3.12:control,dev 3.13:dev; do \
 	    version=$${of%%:*}; \
 	    command -v python$$version >/dev/null || { \
@@ -64,7 +64,7 @@ docs: $(INSTALLED) ## Build the site of docs/ into build/docs, and run what it s
 	    docs build/docs
 	$(BIN)/python -m pytest -m docs -n 2
 
-clients: ## Gate models of JAX, TorchRL, mbrl-lib, DreamerV3 and others, and on OGBench (1 GB)
+clients: ## Gate models of JAX, TorchRL, mbrl-lib, DreamerV3, others, OGBench (1 GB)
 	@$(MAKE) --no-print-directory install EXTRAS=all,clients,dev
 	@# Alone: it asks for an old Gymnasium, and for Jupyter, which its models do without.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
@@ -108,7 +108,7 @@ causal: $(INSTALLED) ## Train models of causal worlds, and write their tables (4
 causal-smoke: $(INSTALLED) ## Train one of them for a minute, and run its gates
 	cd examples/causal_worlds && $(CURDIR)/$(BIN)/python -m pytest -p no:cacheprovider
 
-reproduce: $(INSTALLED) ## Check the published experiments that are cheap against their results (3 minutes)
+reproduce: $(INSTALLED) ## Check the cheap published experiments against their results (3 minutes)
 	cd examples/experiments && $(CURDIR)/$(BIN)/python reproduce.py --check
 
 # What is there is not run again; reproduce.py --help says how to run cells side by side, or all anew.

@@ -3,6 +3,10 @@
 Nobody trained it, so each gate fails, as it should: its plans go where its latents are near the
 goal's. Plans of the true dynamics are rated by numbers, and nothing is drawn for them.
 
+Four starts are just enough to say so. Where the true dynamics solve all four, the gate fails if the
+network solves none or one; where they solve three, only if it solves none. Otherwise the gate is
+INCONCLUSIVE, which passes, and a strict xfail fails then.
+
 Needs ``pip install ogbench`` beside ``pytest-cpg[gymnasium,control,render]``, and an OpenGL:
 ``MUJOCO_GL=osmesa pytest -v test_visual.py``.
 """

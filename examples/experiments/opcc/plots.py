@@ -144,7 +144,8 @@ CHANGED = {
 def comparisons(runs):
     """Draw risk against coverage with s' = s, by confidence and by kind of model.
 
-    Right of each panel are the losses that are published of all answers.
+    Right of each panel are the losses that are published of all answers, below it how many seeds
+    each curve is of.
     """
     marks = key(40, 18, {name.upper(): colour for name, colour in OF_CONFIDENCE.items()})
     marks += key(40, 308, {name: colour for name, (_, _, colour) in CHANGED.items()})
@@ -160,14 +161,17 @@ def comparisons(runs):
         }
         for top, curves_of, words in ((62, confident, "risk"), (352, changed, "risk by EV")):
             panel = Panel(40 + 230 * number, top, 195, 190, across, 0.5)
-            title = f"{TITLES[body]}: {words}"
-            marks += panel.axes(title, step=0.1, every=5, foot="coverage")
+            counts = []
             for (cell, confidence, table, row), colour in curves_of.items():
                 kept = [run[confidence] for run in runs.get(cell, {}).values()]
+                # Runs of before have none.
                 seeds = [one["risks"] for one in kept if "risks" in one]
+                counts.append(len(seeds))
                 marks += panel.series([list(one) for one in zip(*seeds, strict=True)], colour)
                 loss = PUBLISHED[table][body][row]["loss"][0]
                 marks.append(dot(panel.left + panel.width + 6, panel.up(loss), colour))
+            foot = f"coverage (seeds: {', '.join(map(str, counts))})"
+            marks += panel.axes(f"{TITLES[body]}: {words}", step=0.1, every=5, foot=foot)
     return drawn(590, marks)
 
 
