@@ -61,8 +61,11 @@ def put_on_report(
             _place(item, report, _brief(attempt, str(call.excinfo.value)))
         report.longrepr = disarmed(report.longrepr)
     values: dict[str, Any] = {"gate": gate_id(item), "attempt": attempt.number}
-    # Of what hooks of others make of the report, this tells.
-    values["is_skip"] = call.excinfo is not None and call.excinfo.errisinstance(_SKIPS)
+    # Of what hooks of others make of the report, these tell.
+    values["is_skipped"] = call.excinfo is not None and call.excinfo.errisinstance(_SKIPS)
+    values["is_xfailed"] = item.get_closest_marker("xfail") is not None or (
+        call.excinfo is not None and call.excinfo.errisinstance(pytest.xfail.Exception)
+    )
     if is_last:
         values["judgements"] = dump(judgements)
         values["measurements"] = json.dumps(attempt.measurements)

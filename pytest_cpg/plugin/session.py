@@ -57,10 +57,16 @@ _NO_XFAIL = (
     'say which verdict it accepts: max_verdict="ABOVE LIMIT".'
 )
 
-_TURNED = (
-    "error in {when}: nothing skipped it, and a hook made its report a skipped one. Skip in the "
-    "test, or by a marker"
-)
+_TURNED = {
+    "skipped": (
+        "nothing skipped it, and a hook made its report a skipped one. Skip in the test, or by a "
+        "marker"
+    ),
+    "xfailed": (
+        "nothing expected it to fail, and a hook made its report an expected failure. Mark it "
+        "xfail(strict=True)"
+    ),
+}
 
 _PARTIAL = (
     "{gate} knows the gates of this run alone, as no baseline says which there are in files that "
@@ -317,9 +323,12 @@ def _entry_of(report: pytest.TestReport, kinds: Kinds) -> Entry | None:
     }
     if report.skipped:
         outcome: Outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
-        is_real = outcome == "xfailed" or getattr(report, "pytest_cpg_is_skip", False)
-        if not (is_real or measured["is_refused"]):
-            return Entry(outcome="error", detail=_TURNED.format(when=report.when), **measured)
+        is_real = getattr(report, f"pytest_cpg_is_{outcome}", False)
+        # A failing gate that is said to be skipped is told with its failure.
+        if not (is_real or (outcome == "skipped" and measured["is_refused"])):
+            detail = f"error in {report.when}: {_TURNED[outcome]}"
+            # Beside what was measured nobody would read it.
+            return Entry(outcome="error", detail=detail, attempt=measured["attempt"])
         why = getattr(report, "wasxfail", str(report.longrepr))
         return Entry(outcome=outcome, detail=EMPTY_SET if EMPTY_SET in why else "", **measured)
     if report.when == "call":
