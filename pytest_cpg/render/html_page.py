@@ -73,6 +73,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         finalize=_with_arrows,
     )
+    environment.filters["words"] = lambda text: _with_arrows(text).split(" ")
     return environment.from_string(_source("html_page.html.jinja"))
 
 

@@ -42,7 +42,7 @@ _FORMS = (
     "with a policy, a function from observations [B, O] to actions [B, A], or a mapping of these "
     "to their shares of the episodes"
 )
-_HELD = re.compile(r"held-([1-9]\d*)")
+_HELD = re.compile(r"held-([1-9]\d{0,5})")
 # States that a model is checked on before it is planned with.
 _PROBES = 8
 # Relative: what float32 rounds of a possible action. Of shares: what adding them up does.
@@ -96,9 +96,12 @@ class _Own:
 
 
 def shares_of(policy: Acting | Shares) -> list[tuple[Acting, float]]:
-    """Return what acts and in which share of the episodes; ValueError for shares that are wrong."""
+    """Return what acts and in which share of the episodes.
+
+    Raises ValueError for shares that are wrong, ComponentError for a name that no policy has.
+    """
     if not isinstance(policy, Mapping | list):
-        return [(policy, 1.0)]
+        return shares_of([(policy, 1.0)])
     pairs: list[Any] = list(policy.items()) if isinstance(policy, Mapping) else policy
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], Real):
@@ -106,6 +109,9 @@ def shares_of(policy: Acting | Shares) -> list[tuple[Acting, float]]:
                 f"policy has {pair!r:.80}, which is no policy with a share of the episodes: write "
                 f"(policy, 0.5) in a list, or policy: 0.5 in a mapping"
             )
+    for acting, _ in pairs:
+        if isinstance(acting, str) and acting != "random" and not _HELD.fullmatch(acting):
+            raise ComponentError(f"no policy named {acting!r}. {_FORMS}.")
     shares = [float(share) for _, share in pairs]
     total = sum(shares)
     if not shares or not min(shares) > 0 or not abs(total - 1) <= _ROUNDING:
@@ -202,8 +208,6 @@ def _planner_of(acting: Acting, task: Task, *, steps: int) -> tuple[Any, Any]:
     truth = OracleDynamics(task)
     if isinstance(acting, str):
         held = _HELD.fullmatch(acting)
-        if held is None and acting != "random":
-            raise ComponentError(f"no policy named {acting!r}. {_FORMS}.")
         return _Random(int(held[1]) if held else 1), truth
     if isinstance(acting, type):
         raise ComponentError(

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import islice
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -251,10 +252,15 @@ def collect_transitions(
     progress : callable, optional
         Called with rows done and in all, now and then.
     """
+    if isinstance(task, type) or not hasattr(task, "rollout") or not hasattr(task, "reset"):
+        raise ComponentError(
+            f'task is {task!r:.60}, and no task: write oracle_dynamics.task, or TASKS["maze"]() of '
+            f"pytest_cpg.tasks"
+        )
     count, seed = check_count("count", count, least=1), check_count("seed", seed)
     episode_steps = check_count("episode_steps", episode_steps, least=1)
     for name, share in (("noise", noise), ("relabel", relabel)):
-        if not 0 <= share <= 1:
+        if not (isinstance(share, Real) and 0 <= share <= 1):
             raise ValueError(f"{name} is a share from 0 to 1, got {share!r}")
     if relabel and not has(task, Relabelled):
         raise ComponentError(
