@@ -35,7 +35,7 @@ def test_a_gate_without_an_accepted_result_is_new():
     comparison = compared(now(first(44, 50)), None)
     assert comparison.label is Label.NEW
     assert comparison.text == "nothing accepted yet (--cpg-update-baseline accepts this)"
-    assert (comparison.was, comparison.now) == ("", "0.88")
+    assert (comparison.was, comparison.now) == ("", "44/50")
 
 
 def test_starts_lost_beyond_chance_are_a_regression():
@@ -46,7 +46,7 @@ def test_starts_lost_beyond_chance_are_a_regression():
     assert (comparison.lost, comparison.gained) == (8, 1)
     assert comparison.p_value == pytest.approx(20 / 512)
     assert comparison.worse == tuple(range(8))
-    assert (comparison.was, comparison.now) == ("0.88", "0.74")
+    assert (comparison.was, comparison.now, comparison.cell) == ("44/50", "37/50", "0.88")
     assert comparison.then == {"learned": 0.88}
     assert comparison.sentence == f"Since it was accepted: {comparison.text}: REGRESSED"
     assert (comparison.differs, comparison.interval) == ((), None)
