@@ -21,6 +21,7 @@ import gymnasium
 import numpy as np
 
 env = gymnasium.make("Pendulum-v1")
+env.action_space.seed(0)
 rows = {name: [] for name in ("observations", "actions", "terminals", "states")}
 for episode in range(6):
     seen, _ = env.reset(seed=100 + episode)
