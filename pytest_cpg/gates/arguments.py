@@ -98,6 +98,17 @@ def between(low: float, high: float) -> Callable[[Any], float]:
     return parse
 
 
+def level(value: Any) -> float:
+    """Parse the level of intervals; a planner's confidence, which has the same name, is told."""
+    if isinstance(value, str) and math.isnan(_real(value)):
+        raise ArgumentTypeError(
+            f"need the level of intervals, such as 0.95, got {value!r}. How sure a search is of "
+            f'its plans is an argument of the planner: planner=CEM(confidence="{value}"), from '
+            "pytest_cpg.planners"
+        )
+    return between(0, 1)(value)
+
+
 def seconds(value: Any) -> float:
     """Parse a time in seconds, of a year at most; 0 is no limit."""
     number = _real(value)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from pytest_cpg.gates import PREFIX
-from pytest_cpg.gates.arguments import between, model_name, one_of, optional_digests, seconds, whole
+from pytest_cpg.gates.arguments import level, model_name, one_of, optional_digests, seconds, whole
 
 
 class Option(NamedTuple):
@@ -116,7 +116,7 @@ OF_ALL_GATES = (
     ),
     Option(
         "confidence",
-        between(0, 1),
+        level,
         0.95,
         "LEVEL",
         "level of every interval, in (0, 1) (default 0.95)",
