@@ -176,7 +176,7 @@ def test_swept(benchmark_runner, learned_dynamics):
 
 
 def test_models_of_a_gate_observe_a_nuisance_and_its_arms_are_cached_and_replayed(repository):
-    repository.makepyfile(test_cluttered=NUISANCES)
+    repository.makepyfile(test_crowded=NUISANCES)
     reports, files = [], []
     for name in ("first.json", "again.json"):
         result = repository.runpytest("-n", "2", f"--cpg-json={name}", "-k", "cluttered")
