@@ -95,6 +95,7 @@ def _made(given: Any, planners: Mapping[str, PlannerFactory]) -> Planner:
 
 # A planner that no name can stand for.
 _POLICY_GUIDED = "policy-guided"
+_TO_BE_SEEN = "gym:ogbench:visual-"
 
 
 def task_and_planner(
@@ -120,6 +121,12 @@ def _task_of(values: Mapping[str, Any], components: Components) -> TaskChoice:
     task = values["task"]
     make: TaskFactory
     if isinstance(task, str):
+        if task.startswith(_TO_BE_SEEN) and values.get("observe", task) is None:
+            raise ValueError(
+                f"observe: {task!r} is there to be seen, and the model would be given numbers. Add "
+                f'observe="pixels", or take the same world in numbers: '
+                f'task="{task.replace("visual-", "", 1)}".'
+            )
         name, make = task, named_task(task, components.tasks)
     else:
         name, make = task.name, partial(_changed, task)
