@@ -112,7 +112,8 @@ def gaps(rows):
         return LEFT + (gap + 1) / 2 * (WIDTH - LEFT - RIGHT)
 
     foot = 30 + 34 * len(rows)
-    marks = [text(8, 14, "gap (oracle - learned), 95 %")]
+    ran = sum(ours is not None for _, ours, _ in rows)
+    marks = [text(8, 14, f"gap (oracle - learned), 95 %; {ran} of {len(rows)} were run")]
     for level in (-1, -0.5, 0, 0.5, 1):
         marks += [line(at(level), 22, at(level), foot - 6, width=2 if level == 0 else 0.5)]
         marks.append(text(at(level), 14, f"{level:g}", "middle"))
