@@ -137,6 +137,7 @@ def test_a_worker_that_dies_takes_its_gate_out_of_the_suite(suite):
     result = suite("max_gap=0.9", "return conftest.right", more).runpytest("-n", "2")
     assert result.ret == 1
     assert "1 of 3 gates of the suite cannot be counted" in flat(result)
+    assert "Run the gates that are named" in flat(result)
 
 
 def test_a_session_of_what_failed_before_judges_no_suite(suite):

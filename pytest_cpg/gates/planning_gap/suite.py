@@ -98,7 +98,11 @@ class Suite(CriteriaKind[SuiteFindings]):
                 "the suite loses more than it may",
                 "Over all its tasks the model loses more starts than the limit allows.",
                 "Begin with the task that loses most: its own gate says why.",
-            )
+            ),
+            "NOT JUDGED": Words(
+                "a gate of the suite cannot be counted",
+                advice="Run the gates that are named, or correct what ended them.",
+            ),
         }
     )
 
