@@ -58,28 +58,47 @@ def rates(cells):
     return drawn(foot + 10, [*marks, line(LEFT, 20, LEFT, foot - 20)])
 
 
-def data_size(cells):
-    """Draw the gap with its interval, and the validation error, against the transitions."""
-    height, foot = 340, 230
+def data_size(cells, published):
+    """Draw the published network's gap and validation error against the transitions.
 
-    def across(transitions, seed):
-        return 80 + 230 * (log10(transitions) - 2.3) + 8 * seed
+    Ours are of all seeds together, and beside them the published ones.
+    """
+    height, foot = 420, 180
 
-    def up(share):
-        return foot - 180 * share
+    def across(transitions, place):
+        return 110 + 230 * (log10(transitions) - 2.3) + 20 * place
 
-    marks = [text(8, 16, "gap (blue, 95 %) and validation error / largest (orange)")]
-    for level in (-0.5, 0, 0.5, 1):
+    def up(gap):
+        return foot - 250 * gap
+
+    def down(error):
+        return 250 - 40 * (log10(error) + 1)
+
+    marks = [text(8, 16, "the published network: gap (oracle - learned), 95 %")]
+    marks.append(text(8, 214, "validation error"))
+    for level in (0, 0.2, 0.4):
         marks += [line(60, up(level), 660, up(level)), text(52, up(level) + 4, f"{level:g}", "end")]
-    cells = [cell for cell in cells if "random-data" in cell["cell"]]
-    most = max(cell["validation_error"] for cell in cells)
-    for cell in cells:
-        transitions, seed = map(int, cell["cell"].split("-random-data-seed-"))
-        x, (gap, low, high) = across(transitions, seed), cell["gap"]
-        marks += [line(x, up(low), x, up(high), ORACLE, 2), dot(x, up(gap), ORACLE)]
-        marks.append(dot(x + 40, up(cell["validation_error"] / most), LEARNED))
-        if not seed:
-            marks.append(text(x + 28, height - 4, f"{transitions} transitions", "middle"))
+    for error in (0.1, 0.01, 0.001, 0.0001):
+        y = down(error)
+        marks += [line(60, y, 660, y, width=0.5), text(52, y + 4, f"{error:g}", "end")]
+    names = [name for name in published if "published-network" in name]
+    for name in names:
+        group = [cell for cell in cells if cell["cell"].startswith(f"{name}-seed")]
+        if not group:
+            continue
+        transitions, theirs = int(name.partition("-")[0]), published[name]
+        ours = [sum(cell[key] for cell in group) for key in ("oracle", "learned", "episodes")]
+        there = [theirs[key] for key in ("oracle", "learned", "episodes")]
+        for place, (solved, lost, n), colour in ((0, ours, ORACLE), (1, there, LEARNED)):
+            gap, x = agresti_caffo_interval(solved, n, lost, n), across(transitions, place)
+            marks += [line(x, up(gap.low), x, up(gap.high), colour, 2)]
+            marks.append(dot(x, up(gap.estimate), colour))
+        errors = [cell["validation_error"] for cell in group]
+        marks += [dot(across(transitions, 0), down(error), ORACLE) for error in errors]
+        marks.append(dot(across(transitions, 1), down(theirs["validation_error"]), LEARNED))
+        marks.append(text(across(transitions, 0.5), 392, f"{transitions} transitions", "middle"))
+    marks += [dot(64, 410, ORACLE), text(74, 414, "ours: gap of all seeds, error of each")]
+    marks += [dot(320, 410, LEARNED), text(330, 414, "published")]
     return drawn(height, marks)
 
 
@@ -207,7 +226,7 @@ def of_found(draw):
 
 # Experiment: file and drawing.
 DRAWN = {
-    "data-size": {"data-size": of_found(data_size)},
+    "data-size": {"data-size": data_size},
     "planners": {"planners": of_found(rates)},
     "perturbations": {"perturbations": of_found(rates)},
     "noise": {"noise": of_found(rates)},

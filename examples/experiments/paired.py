@@ -32,8 +32,8 @@ def table(found, published):
     """Return a row for each cell: ours, then theirs."""
     rows = [
         "| cell | Agresti-Caffo | published | Bonett-Price | Tango | published: Newcombe | "
-        "published: bootstrap | McNemar | published |",
-        "|" + "---|" * 9,
+        "published: bootstrap | McNemar | published | published: Holm |",
+        "|" + "---|" * 10,
     ]
     for ours, theirs in zip(found, published, strict=True):
         columns = [ours["cell"]]
@@ -46,6 +46,6 @@ def table(found, published):
             (theirs, "bootstrap"),
         ):
             columns.append(f"[{row[name][0]:+.3f}, {row[name][1]:+.3f}]")
-        columns += [f"{ours['mcnemar']:.4f}", f"{theirs['mcnemar']:.4f}"]
+        columns += [f"{p:.4f}" for p in (ours["mcnemar"], theirs["mcnemar"], theirs["holm"])]
         rows.append(f"| {' | '.join(columns)} |")
     return "\n".join(rows) + "\n"

@@ -225,6 +225,8 @@ def write(name):
     found = kept(name)
     if not found:
         return
+    # Published figures may have been corrected since.
+    keep(name, found)
     table = (
         OTHERS[name][1](found, PUBLISHED.get(name)) if name in OTHERS else gap_table(name, found)
     )
@@ -236,26 +238,31 @@ def write(name):
 
 def gap_table(name, cells):
     """Return the cells as a Markdown table, beside the published ones."""
-    rows = [
-        "| cell | validation error, or oracle rated by the model | oracle | published "
-        "| difference | learned | published | difference | gap | published | verdict "
-        "| what differs |",
-        "|" + "---|" * 12,
-    ]
+    is_rated = any("rescored" in cell for cell in cells)
+    head = ["cell", "validation error", *(["true dynamics, rated by the model"] * is_rated)]
+    for arm in ("oracle", "learned"):
+        head += [arm, "published", "difference"]
+    head += ["gap", "published", "verdict", "what differs"]
+    rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     costs = []
     for label, group in grouped(cells).items():
         published = PUBLISHED[name][label]
-        counts = [sum(cell[arm] for cell in group) for arm in ("oracle", "learned")]
+        arms = ("oracle", "learned")
+        solved = {arm: [cell[arm] for cell in group] for arm in arms}
+        counts = [sum(solved[arm]) for arm in arms]
         count = sum(cell["episodes"] for cell in group)
         errors = [cell["validation_error"] for cell in group if cell["validation_error"]]
-        rated = [cell["rescored"] for cell in group if "rescored" in cell]
-        first = ", ".join(f"{error:.2g}" for error in errors) or "-"
-        columns = [label, f"{sum(rated)}/{count}" if rated else first]
+        columns = [label, ", ".join(f"{error:.2g}" for error in errors) or "-"]
+        if is_rated:
+            rated = [cell["rescored"] for cell in group if "rescored" in cell]
+            columns.append(f"{sum(rated)}/{count}" if rated else "-")
         sizes = published["episodes"], published.get("learned_episodes", published["episodes"])
         theirs = published["oracle"], published["learned"]
-        for solved, their, size in zip(counts, theirs, sizes, strict=True):
-            difference = agresti_caffo_interval(solved, count, their, size)
-            columns += [f"{solved}/{count}", f"{their}/{size}", interval(difference)]
+        for arm, ours, their, size in zip(arms, counts, theirs, sizes, strict=True):
+            difference = agresti_caffo_interval(ours, count, their, size)
+            columns.append(f"{ours}/{count}{by_seed(solved[arm])}")
+            columns.append(f"{their}/{size}{by_seed(published.get(f'{arm}_by_seed', []))}")
+            columns.append(interval(difference))
         columns += [
             interval(agresti_caffo_interval(counts[0], count, counts[1], count)),
             interval(agresti_caffo_interval(theirs[0], sizes[0], theirs[1], sizes[1])),
@@ -263,15 +270,30 @@ def gap_table(name, cells):
             published.get("differs", ""),
         ]
         rows.append(f"| {' | '.join(columns)} |")
-        costs += [
-            f"| {label} | {words} | {' | '.join(map(str, [*group[0][cost], *published[cost]]))} |"
-            for cost, words in COSTS.items()
-            if cost in published and cost in group[0]
-        ]
+        costs += costs_of(label, group, published)
     if costs:
         head = "| cell | cost | oracle | learned | oracle, published | learned, published |"
         rows += ["", head, "|" + "---|" * 6, *costs]
+    if len(grouped(cells)) < len(cells):
+        rows += ["", "In brackets each seed, from 0 on."]
     return "\n".join([*rows, "", *provenance(cells)]) + "\n"
+
+
+def costs_of(label, group, published):
+    """Return rows of what each arm costs, where that is published; of each seed."""
+    rows = []
+    for cost, words in COSTS.items():
+        known = [cell[cost] for cell in group if cost in cell]
+        if cost in published and len(known) == len(group):
+            ours = [", ".join(map(str, arm)) for arm in zip(*known, strict=True)]
+            theirs = [str(value) for value in published[cost]]
+            rows.append(f"| {label} | {words} | {' | '.join([*ours, *theirs])} |")
+    return rows
+
+
+def by_seed(counts):
+    """Return the counts of several seeds in brackets."""
+    return f" ({', '.join(map(str, counts))})" if len(counts) > 1 else ""
 
 
 def interval(of):
@@ -284,8 +306,8 @@ def verdict_of(group, counts, count):
         return group[0]["verdict"]
     pooled = judge_gap(counts[0], count, counts[1], count)
     seeds = dict.fromkeys(cell["verdict"] for cell in group)
-    by_seed = "each seed, too" if len(seeds) == 1 else f"by seed: {', '.join(seeds)}"
-    return f"{pooled} ({by_seed})"
+    each = "each seed, too" if len(seeds) == 1 else f"by seed: {', '.join(seeds)}"
+    return f"{pooled} ({each})"
 
 
 def grouped(cells):

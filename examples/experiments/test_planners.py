@@ -8,7 +8,7 @@ PLANNERS = {
     "random-shooting": RandomShooting(ties="published"),
     "cem": CEM(ties="published"),
 }
-# Task, starts, planner and episodes per arm, as published; of reacher's fixed start nothing is.
+# Task, starts, planner and episodes per arm, as published.
 CELLS = [
     ("acrobot-swingup", "fixed", "random-shooting", 10),
     ("acrobot-swingup", "fixed", "cem", 150),
