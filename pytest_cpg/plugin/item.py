@@ -213,17 +213,30 @@ def _components(node: pytest.Item) -> Components:
     from pytest_cpg.world_models import WORLD_MODELS
     from pytest_cpg.world_models.checkpoints.readers import READERS
 
-    hooks = node.ihook
     return Components(
-        tasks=merge("task", [TASKS, *hooks.pytest_cpg_tasks()]),
-        planners=merge("planner", [PLANNERS, *hooks.pytest_cpg_planners()]),
-        world_models=merge("world model", [WORLD_MODELS, *hooks.pytest_cpg_world_models()]),
+        tasks=_with_contributed(node, "task", TASKS),
+        planners=_with_contributed(node, "planner", PLANNERS),
+        world_models=_with_contributed(node, "world model", WORLD_MODELS),
         # Those of users are asked first.
-        checkpoint_readers=merge(
-            "checkpoint reader", [*hooks.pytest_cpg_checkpoint_readers(), READERS]
-        ),
-        perturbations=merge("perturbation", [PERTURBATIONS, *hooks.pytest_cpg_perturbations()]),
+        checkpoint_readers=_with_contributed(node, "checkpoint reader", READERS, is_last=True),
+        perturbations=_with_contributed(node, "perturbation", PERTURBATIONS),
     )
+
+
+def _with_contributed(
+    node: pytest.Item, kind: str, own: Mapping[str, T], *, is_last: bool = False
+) -> dict[str, T]:
+    """Return our components of a kind and those of the hook for it, ours first or last."""
+    from pytest_cpg.contracts.lookup import hook_suffix
+    from pytest_cpg.gates.answer import fault_of
+
+    name = f"pytest_cpg_{hook_suffix(kind)}"
+    try:
+        theirs = getattr(node.ihook, name)()
+    # A user's code may raise anything.
+    except Exception as error:
+        raise fault_of(f"a {name} hook", error) from error
+    return merge(kind, [*theirs, own] if is_last else [own, *theirs])
 
 
 def merge(kind: str, contributions: Iterable[Mapping[str, T] | None]) -> dict[str, T]:

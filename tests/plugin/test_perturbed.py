@@ -147,6 +147,10 @@ def test_a_perturbation_of_a_conftest_runs_on_workers_is_cached_and_replayed(rep
     repository.change("test_windy.py", '"wind-0.05"', '"wnd-0.5"')
     wrong = repository.runpytest()
     assert "perturbation: no perturbation is named 'wnd-0.5'. Did you mean 'wind'?" in flat(wrong)
+    repository.change("conftest.py", 'return {"wind": Wind}', "return 1 / 0")
+    raised = flat(repository.runpytest())
+    assert "a pytest_cpg_perturbations hook raised ZeroDivisionError: division by zero" in raised
+    assert "return 1 / 0" in raised
 
 
 NUISANCES = """
