@@ -188,11 +188,12 @@ def dump(value: object, what: str, parts: Sequence[tuple[object, Parcel]] = ()) 
         referring(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     # Pickling runs the code of whatever it meets.
     except Exception as error:
-        install = ", or install cloudpickle" if pickler is pickle.Pickler else ""
+        cure = "Make it without what cannot be pickled, such as locks, open files and generators"
+        if pickler is pickle.Pickler:
+            cure = "Define its classes and functions in a module, or install cloudpickle"
         raise ComponentError(
-            f"{what} cannot be sent to another process ({type(error).__name__}: {error}). Define "
-            f"its classes and functions in a module{install}; or run it in this process, without "
-            f"--cpg-workers."
+            f"{what} cannot be sent to another process ({type(error).__name__}: {error}). {cure}; "
+            f"or run it in this process, without --cpg-workers."
         ) from error
     content = buffer.getvalue()
     digest = hashlib.sha256(content + repr(sorted(met.items())).encode()).hexdigest()
