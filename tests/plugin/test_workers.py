@@ -216,7 +216,7 @@ WRONG = {
     ),
     "a_model_that_cannot_be_sent": (
         None,
-        ["cannot be sent to another process", "locks, open files", "without --cpg-workers"],
+        ["cannot be sent to another process", "without --cpg-workers"],
     ),
 }
 
