@@ -138,7 +138,7 @@ def test_what_is_sent_arrives(has_cloudpickle, monkeypatch):
         pytest.importorskip("cloudpickle")
         factor = 3
         assert workers.load(workers.dump(lambda x: factor * x, "it"))(2) == 6
-        with pytest.raises(ComponentError, match="it cannot be sent .* such as locks, open files"):
+        with pytest.raises(ComponentError, match=r"it cannot be sent .* such as locks, open files"):
             workers.dump(threading.Lock(), "it")
     else:
         monkeypatch.setitem(sys.modules, "cloudpickle", None)
