@@ -8,8 +8,9 @@ import numpy as np
 from cells import BODIES, KINDS
 from confidences import CONFIDENCES
 from grading import COVERAGES
+from means import HORIZONS, by_horizon, half_width, values
+from paper import PUBLISHED, ev_losses, published_losses
 from results import found
-from tables import HORIZONS, PUBLISHED, by_horizon, ev_losses, half_width, published_losses, values
 
 HERE = Path(__file__).parent
 # The figures of the other experiments.

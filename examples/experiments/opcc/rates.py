@@ -19,7 +19,7 @@ from pytest_cpg.world_models import train_ensemble
 
 RATES = (1e-3, 2e-3, 4e-3, 8e-3)
 MEMBERS, ROWS = 3, 5000
-HEAD = ["body", "rate", "updates", "a member's error", "their mean's", "apart", "ratio"]
+HEAD = ["body", "rate", "updates", "a member's error", "their mean's", "spread", "ratio"]
 
 
 def main():
@@ -45,15 +45,15 @@ def main():
 
 
 def errors(model, data):
-    """Return the errors of members and of their mean, how far they are apart, and the ratio."""
+    """Return the errors of members and of their mean, the members' spread, and the ratio."""
     chosen = np.random.default_rng(0).choice(len(data), ROWS, replace=False)
     before, after = data.observations[chosen], data.next_observations[chosen]
     given = [np.repeat(part[None], MEMBERS, axis=0) for part in (before, data.actions[chosen])]
     unclipped = dataclasses.replace(model, clip_bounds=None)
     found = unclipped.step(*given)[0]
     off = (found - after) / (after - before).std(axis=0)
-    common, apart = rms(off.mean(axis=0)), rms(off.std(axis=0, ddof=1))
-    return rms(off), common, apart, common / apart
+    common, spread = rms(off.mean(axis=0)), rms(off.std(axis=0, ddof=1))
+    return rms(off), common, spread, common / spread
 
 
 def rms(values):

@@ -1,26 +1,15 @@
 """Tables: what the grid found, as Markdown beside the published numbers: python tables.py"""
 
-import json
 from pathlib import Path
 
 import numpy as np
-from cells import BASE, BODIES, CELLS, KINDS, LONGER, MAZES, SEEDS, TABLES, UPDATES
+from cells import BASE, BODIES, CELLS, KINDS, MAZES, SEEDS, TABLES
 from confidences import CONFIDENCES
+from means import HORIZONS, any_run, by_horizon, complete, interval, label, number, values
+from paper import PUBLISHED, against_paper, beside_paper, longer
 from results import found
 
-from pytest_cpg.stats.intervals import student_critical_value
-
 HERE = Path(__file__).parent
-PUBLISHED = json.loads((HERE / "published.json").read_text())
-HORIZONS = ("10", "20", "30", "40", "50")
-METRICS = {"loss": "loss", "aurcc": "AURCC", "rpp": "RPP", "cr": "CR_10"}
-# The paper's tables of a change, of bodies and of mazes; its key there, and the end of our cells.
-CHANGES = {
-    "6": ("10", "prior of scale 5", "5", "-prior"),
-    "7": ("13", "autoregressive", "autoregressive", "-autoregressive"),
-    "11": ("12", "stochastic", "False", "-gaussian"),
-    "14": ("15", "not normalised", "False", "-not-normalised"),
-}
 # Cells of every kind, for tables by horizon, by confidence and of the claims.
 SOME = (
     "hopper-mixed-same",
@@ -40,9 +29,13 @@ SOME = (
 INTRODUCTION = f"""\
 # Tables
 
-Made by `grid.py`; README.md says what cells are, and what was found. A ± B is the mean of
-{len(SEEDS)} seeds with its 95 % interval of Student's t; a seed decides transitions and training.
-Answers and losses are those of PCI, unless it says EV. `-` is undefined, or was not run.
+Made by `grid.py`; README.md says what cells are, and what was found. A ± B is a mean over seeds
+with its 95 % interval of Student's t; a seed decides transitions and training. There are
+{len(SEEDS)} seeds, unless a row says how many. `-` is undefined, or was not run. Answers and losses
+are those of PCI, unless it says EV. In the two tables whose first column is `table` they are of EV,
+unless a row says PCI; a field there has the paper's number, then ours, and `apart` if the intervals
+of both do not overlap. The name of a cell is its body, its data and what is different: `-same`
+learns s' = s in 300 updates, `-same-longer` in 1 000. `1m` is the one kind of data of Table 2.
 """
 
 
@@ -75,143 +68,9 @@ def written(runs):
     return "\n".join([INTRODUCTION, *sections])
 
 
-def table(head, rows):
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
-
-
-def against_paper(runs):
-    """Return losses of cells that learn s' = s beside the published ones, by horizon."""
-    rows = []
-    for body in BODIES:
-        published, cells = published_losses(body), [f"{body}-{kind}-same" for kind in KINDS]
-        first = cells[0]
-        if first not in runs:
-            continue
-        ours = ev_losses(runs, first)
-        rows.append([f"{body}, published", *(number(published[key]) for key in ours)])
-        rows += [
-            [label(runs, cell), *map(interval, ev_losses(runs, cell).values())]
-            for cell in (*cells, f"{first}-longer")
-            if cell in runs
-        ]
-        apart = [interval(np.subtract(ours[key], published[key])) for key in ours]
-        rows.append([f"`{first}` less published", *apart])
-        if all(cell in complete(runs) for cell in cells):
-            rows.append([f"{body}, mean of kinds", *map(interval, mean_of_kinds(runs, cells))])
-        counts = any_run(runs, first)["queries"]
-        counts = {"all": sum(counts.values()), **counts}
-        losses = {key: np.mean(ours[key]) for key in ours}
-        errors = [(loss * (1 - loss) / counts[key]) ** 0.5 for key, loss in losses.items()]
-        rows.append(["standard error of so many queries", *map(number, errors)])
-    return ["", "all", *HORIZONS], rows
-
-
-def published_losses(body):
-    """Return the published losses of EV, of all queries and by horizon."""
-    by_horizon = {h: row["loss"][0] for h, row in PUBLISHED["3"][body].items()}
-    return {"all": PUBLISHED["4"][body]["ev"]["loss"][0], **by_horizon}
-
-
-def beside_paper(runs):
-    """Return the paper's numbers beside ours, and whether both intervals overlap."""
-    rows = []
-    for number, world, key, setting, cells, part in counterparts():
-        known = [cell for cell in cells if cell in runs]
-        if not known:
-            continue
-        row = [number, world, setting + " (mixed data alone)" * (len(cells) > len(known) == 1)]
-        for metric in METRICS:
-            seeds = sorted(set.intersection(*(set(runs[cell]) for cell in known)))
-            ours = [[part(runs[cell][seed]).get(metric) for cell in known] for seed in seeds]
-            row.append(beside(PUBLISHED[number][world][key][metric], ours))
-        rows.append(row)
-    return ["table", "world", "setting", *METRICS.values()], rows
-
-
-def counterparts():
-    """Yield table, world, key and setting of published numbers, our cells, and their part."""
-    for body in BODIES:
-        cells = [f"{body}-{kind}-same" for kind in KINDS]
-        for kind, cell in zip(KINDS, cells, strict=True):
-            key = kind.replace("mixed", "medium-replay")
-            yield "1", body, key, key, [cell], of_confidence("ev")
-        for horizon in HORIZONS:
-            yield "3", body, horizon, f"horizon {horizon}", cells, at_horizon(horizon)
-        for name in CONFIDENCES:
-            yield "4", body, name, name.upper(), cells, of_confidence(name)
-        yield "5", body, "10", "10 members", cells, of_confidence("ev")
-        if body == "hopper":
-            for size in ("20", "40", "80", "100"):
-                setting = f"{size} members (mixed data alone)"
-                yield "5", body, size, setting, ["hundred-same"], of_size(size)
-        for number, (_, change, key, end) in CHANGES.items():
-            yield number, body, key, change, [c + end for c in cells], of_confidence("ev")
-    for maze in MAZES:
-        cell = f"{maze}-same"
-        yield "2", maze, "1m", "1m", [cell], of_confidence("ev")
-        for number, change, key, end in CHANGES.values():
-            yield number, maze, key, change, [cell + end], of_confidence("ev")
-        for name in CONFIDENCES if maze in PUBLISHED["16"] else ():
-            yield "16", maze, name, name.upper(), [cell], of_confidence(name)
-        for horizon in HORIZONS[1:]:
-            yield "17", maze, horizon, f"horizon {horizon}", [cell], at_horizon(horizon)
-        yield "18", maze, "10", "10 members", [cell], of_confidence("ev")
-
-
-def longer(runs):
-    """Return what does not reproduce, after 300 updates and more, beside the published numbers."""
-    rows = []
-    for body in BODIES:
-        for number, (_, words, key, end) in CHANGES.items():
-            if end.removeprefix("-") not in LONGER:
-                continue
-            cell = f"{body}-mixed-same{end}"
-            for updates, name in ((300, cell), *((n, f"{cell}-{n}") for n in UPDATES)):
-                if name not in runs:
-                    continue
-                row = [number, body, words, str(updates)]
-                for metric in METRICS:
-                    part = of_confidence("ev")
-                    ours = [[part(run).get(metric)] for run in runs[name].values()]
-                    row.append(beside(PUBLISHED[number][body][key][metric], ours))
-                rows.append(row)
-    return ["table", "world", "setting", "updates", *METRICS.values()], rows
-
-
-def of_confidence(name):
-    """Return what reads a run: CR_K as the baselines compute it, whose numbers the paper has."""
-    return lambda run: {**run[name], "cr": run[name]["cr_of_baselines"]}
-
-
-def of_size(size):
-    return lambda run: of_confidence("ev")(run["sizes"][size])
-
-
-def at_horizon(horizon):
-    return lambda run: run["ev"]["horizons"][horizon]
-
-
-def beside(published, ours):
-    """Return a published number, and the mean of ours [seeds][cells] with its interval."""
-    mean, half = published
-    if not ours or any(value is None for values in ours for value in values):
-        return f"{mean:.3f}, -"
-    seeds = np.mean(ours, axis=1)
-    reach = half + (half_width(seeds) if len(seeds) > 1 else 0)
-    is_apart = bool(abs(mean - seeds.mean()) > reach)
-    return f"{mean:.3f}, {interval(seeds)}" + ", apart" * is_apart
-
-
-def ev_losses(runs, cell):
-    """Return the losses of EV by horizon, of each seed."""
-    losses = {"all": values(runs, cell, "ev", "loss")}
-    for key in HORIZONS:
-        losses[key] = by_horizon(runs, cell, "ev", key, "loss")
-    return losses
-
-
-def mean_of_kinds(runs, cells):
-    return np.mean([list(ev_losses(runs, cell).values()) for cell in cells], axis=0)
+def table(head, rows, note=""):
+    lines = (f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+    return "".join(lines) + note
 
 
 def by_kind(runs, metric, *more):
@@ -351,51 +210,6 @@ def costs(runs):
             ]
         )
     return ["table", "runs", "CPU minutes", "CPU s a run"], rows
-
-
-def complete(runs):
-    """Return the cells that were run with every seed."""
-    return {cell: seeds for cell, seeds in runs.items() if len(seeds) == len(SEEDS)}
-
-
-def label(runs, cell):
-    """Return the name of a cell, and how many of its seeds were run where some were not."""
-    count = len(runs[cell])
-    return f"`{cell}`" if count == len(SEEDS) else f"`{cell}`, {count} of {len(SEEDS)} seeds"
-
-
-def any_run(runs, cell):
-    return next(iter(runs.get(cell, {}).values()), {})
-
-
-def by_horizon(runs, cell, confidence, horizon, metric):
-    return [run[confidence]["horizons"][horizon][metric] for run in runs.get(cell, {}).values()]
-
-
-def values(runs, cell, confidence, metric):
-    """Return a metric of each seed; none where the cell was not run."""
-    return [run[confidence][metric] for run in runs.get(cell, {}).values()]
-
-
-def interval(given, digits=3):
-    """Return the mean over seeds and its interval, as text."""
-    given = list(given)
-    if not given or any(value is None for value in given):
-        return "-"
-    mean = float(np.mean(given))
-    if len(given) < 2:
-        return number(mean, digits)
-    return f"{number(mean, digits)} ± {number(half_width(given), digits)}"
-
-
-def half_width(given):
-    """Return half the length of the interval of a mean over seeds."""
-    t = student_critical_value(0.95, freedom=len(given) - 1)
-    return t * float(np.std(given, ddof=1)) / len(given) ** 0.5
-
-
-def number(value, digits=3):
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 if __name__ == "__main__":
