@@ -1,7 +1,7 @@
 """Mazes: how far ahead a planner must see in the published maze, and what foretells its success.
 
-The maze has 7 x 7 cells and one start, 14 steps from the goal. Plans are rated by the distance as
-the crow walks, through walls, so that one that looks few steps ahead stays in a dead end.
+The maze has 7 x 7 cells and one start, 14 steps from the goal. Plans are rated by the distance
+as if there were no walls, so that one that looks few steps ahead stays in a dead end.
 """
 
 from dataclasses import dataclass
