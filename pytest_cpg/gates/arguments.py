@@ -8,7 +8,7 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 if TYPE_CHECKING:
     from pytest_cpg.tasks.goals import Goals
@@ -101,11 +101,17 @@ def between(low: float, high: float) -> Callable[[Any], float]:
 def level(value: Any) -> float:
     """Parse the level of intervals; a planner's confidence, which has the same name, is told."""
     if isinstance(value, str) and math.isnan(_real(value)):
-        raise ArgumentTypeError(
-            f"need the level of intervals, such as 0.95, got {value!r}. How sure a search is of "
-            f'its plans is an argument of the planner: planner=CEM(confidence="{value}"), from '
-            "pytest_cpg.planners"
-        )
+        from difflib import get_close_matches
+
+        from pytest_cpg.planners.search import Confidence
+
+        meant = get_close_matches(value, get_args(Confidence), 1)
+        if meant:
+            raise ArgumentTypeError(
+                f"need the level of intervals, such as 0.95, got {value!r}. How sure a search is "
+                f"of its plans is an argument of the planner: "
+                f'planner=CEM(confidence="{meant[0]}"), from pytest_cpg.planners'
+            )
     return between(0, 1)(value)
 
 

@@ -37,7 +37,7 @@ MARKER_MISTAKES = {
     'task="track")\n@pytest.mark.cpg(task="maze"': "two cpg markers above this test both say",
     'task="track", seed=-1': "seed: need a whole number of at least 0, got -1",
     'task="gym:ogbench:visual-cube-single-v0"': 'task="gym:ogbench:cube-single-v0".',
-    'task="track", confidence="disagreement"': 'planner=CEM(confidence="disagreement")',
+    'task="track", confidence="disagrement"': 'planner=CEM(confidence="disagreement")',
     'task="track", confidence=95': "between 0 and 1 (both excluded), got 95. Write 0.95",
     'task="track", tolerance=0.6': "tolerance: need a number between 0 and 0.5",
     'task="track", starts="same"': "need one of sampled, fixed, got 'same'",
