@@ -121,7 +121,9 @@ def _task_of(values: Mapping[str, Any], components: Components) -> TaskChoice:
     task = values["task"]
     make: TaskFactory
     if isinstance(task, str):
-        if task.startswith(_TO_BE_SEEN) and values.get("observe", task) is None:
+        # Other kinds have no such argument, and ask nothing of pictures.
+        is_unseen = "observe" in values and values["observe"] is None
+        if is_unseen and task.startswith(_TO_BE_SEEN):
             raise ValueError(
                 f"observe: {task!r} is there to be seen, and the model would be given numbers. Add "
                 f'observe="pixels", or take the same world in numbers: '
