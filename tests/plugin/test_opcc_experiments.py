@@ -8,7 +8,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
+from grading import BASELINES_ERROR, baselines_levels
+from means import published_half_width
+from paper import PUBLISHED
+from scipy import stats
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "examples" / "experiments" / "opcc"
@@ -28,6 +33,8 @@ with contextlib.suppress(KeyboardInterrupt):
 grid.main()
 print("runs", done)
 """
+# Five numbers with mean 0 and, as a population, deviation 1.
+ONE_DEVIATION = np.sqrt(5 / 4) * np.array([-1, -1, 0, 1, 1])
 
 
 @pytest.fixture
@@ -78,3 +85,37 @@ def test_an_interrupted_grid_goes_on_where_it_was(copied):
     assert "runs [0, 1, 2, 3, 3, 4]" in told.stdout, told.stderr
     lines = (copied.folder / "results.jsonl").read_text().splitlines()
     assert [json.loads(line)["seed"] for line in lines] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("body", PUBLISHED["1"])
+@pytest.mark.parametrize("metric", ["loss", "aurcc", "rpp", "cr"])
+def test_half_widths_of_all_kinds_are_the_published_ones(body, metric):
+    """Table 4 is rebuilt from Table 1: five seeds of each kind, with its mean and half-width."""
+    runs = []
+    for row in PUBLISHED["1"][body].values():
+        mean, half = row[metric]
+        runs += [mean + half * beyond for beyond in np.sqrt(5 / 1.96**2) * ONE_DEVIATION]
+    mean, half = PUBLISHED["4"][body]["ev"][metric]
+    assert round(float(np.mean(runs)), 3) == pytest.approx(mean)
+    assert round(published_half_width(runs), 3) == pytest.approx(half)
+
+
+@pytest.mark.parametrize("confidence", ["pci", "u-pci"])
+def test_levels_of_the_baselines_are_the_last_that_they_accept(confidence):
+    """Their rule: U-PCI abstains where an end of b's interval is in a's, PCI where 0 is inside."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 10, 200)) * rng.choice([0.1, 1, 3], size=(2, 1, 200))
+    expected = np.zeros(200)
+    for level in np.arange(100) / 100:
+        (low, high), (low_a, high_a), (low_b, high_b) = (
+            stats.t.interval(level, 9, side.mean(axis=0), stats.sem(side, axis=0) + BASELINES_ERROR)
+            for side in (b - a, a, b)
+        )
+        abstains = (low < 0) & (high > 0)
+        if confidence == "u-pci":
+            abstains = ((low_a <= low_b) & (low_b <= high_a)) | (
+                (low_a <= high_b) & (high_b <= high_a)
+            )
+        expected[~abstains] = level
+    assert baselines_levels(a, b, confidence) == pytest.approx(expected)
+    assert len(set(expected)) > 20

@@ -2,6 +2,7 @@
 
 import numpy as np
 from confidences import CONFIDENCES, compared
+from scipy.special import stdtrit
 
 from pytest_cpg.stats.graded_answers import GradedAnswers, answer_metrics, risk_coverage
 
@@ -9,8 +10,9 @@ METRICS = ("loss", "auroc", "aurcc", "rpp", "cr", "excess", "coverage_at_risk", 
 BY_HORIZON = ("loss", "auroc", "aurcc")
 # Where risk-coverage curves are kept.
 COVERAGES = np.linspace(0.05, 1, 20)
-# Added to every standard error by the public baselines, whose levels are a grid of hundredths.
-BASELINES_ERROR, BASELINES_TOP = 1e-3, 0.99
+# Added to every standard error by the public baselines, whose levels are a grid of hundredths; at 1
+# their intervals have no ends, and nothing is accepted.
+BASELINES_ERROR, BASELINES_LEVELS = 1e-3, np.arange(100) / 100
 
 
 def graded(sides, queries):
@@ -50,12 +52,13 @@ def answered(sides, queries, confidence):
 
 
 def overall(answers, sides, confidence):
-    """Return all metrics, and two of the published claims: points to 0.5, CR of the baselines."""
-    on_grid = baselines_pci(*sides) if confidence == "pci" else answers.confidences
+    """Return all metrics, points to 0.5, and AURCC, RPP and CR of the baselines' confidences."""
+    on_grid = answers.confidences if confidence == "ev" else baselines_levels(*sides, confidence)
     baselines = GradedAnswers(wrong=answers.wrong, confidences=on_grid)
     return {
         **metrics(answers, METRICS),
         "points_to_half": sum(0 < point <= 0.5 for point in risk_coverage(answers).coverages),
+        **{f"{m}_of_baselines": value for m, value in metrics(baselines, ("aurcc", "rpp")).items()},
         "cr_of_baselines": rounded(published_cr(baselines)),
     }
 
@@ -67,14 +70,24 @@ def risks(answers):
     return [rounded(risk) for risk in found]
 
 
-def baselines_pci(values_a, values_b):
-    """Return PCI as the public baselines find it: on a grid, with a larger standard error."""
-    from scipy.special import stdtr
+def baselines_levels(values_a, values_b, confidence):
+    """Return PCI or U-PCI as the public baselines find it: the last hundredth that they accept.
 
-    gaps = values_b - values_a
-    errors = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps)) + BASELINES_ERROR
-    levels = 1 - 2 * stdtr(len(gaps) - 1, -np.abs(gaps.mean(axis=0)) / errors)
-    return np.minimum(np.floor(100 * levels) / 100, BASELINES_TOP)
+    Their standard errors are larger. U-PCI also accepts a level at which side a's interval lies
+    strictly within side b's: they ask of ends of b's alone whether these are in a's.
+    """
+    gaps, freedom = values_b - values_a, len(values_a) - 1
+    reach = stdtrit(freedom, (1 + BASELINES_LEVELS[:, None]) / 2)
+    leads = np.abs(gaps.mean(axis=0))
+    paired, a, b = (
+        values.std(axis=0, ddof=1) / np.sqrt(len(values)) + BASELINES_ERROR
+        for values in (gaps, values_a, values_b)
+    )
+    if confidence == "pci":
+        accepted = reach * paired <= leads
+    else:
+        accepted = (reach * (a + b) < leads) | (reach * (b - a) > leads)
+    return np.max(BASELINES_LEVELS[:, None] * accepted, axis=0)
 
 
 def metrics(answers, names):

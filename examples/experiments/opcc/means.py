@@ -32,21 +32,30 @@ def values(runs, cell, confidence, metric):
     return [run[confidence][metric] for run in runs.get(cell, {}).values()]
 
 
-def interval(given, digits=3):
-    """Return the mean over seeds and its interval, as text."""
+def interval(given, digits=3, *, width=None):
+    """Return the mean over seeds and its interval, of Student's t or another ``width``."""
     given = list(given)
     if not given or any(value is None for value in given):
         return "-"
     mean = float(np.mean(given))
     if len(given) < 2:
         return number(mean, digits)
-    return f"{number(mean, digits)} ± {number(half_width(given), digits)}"
+    return f"{number(mean, digits)} ± {number((width or half_width)(given), digits)}"
 
 
 def half_width(given):
     """Return half the length of the interval of a mean over seeds."""
     t = student_critical_value(0.95, freedom=len(given) - 1)
     return t * float(np.std(given, ddof=1)) / len(given) ** 0.5
+
+
+def published_half_width(given):
+    """Return half the length of the interval that the paper's tables have of so many runs.
+
+    Its script takes the deviation over all runs of a row, of all kinds of data and seeds, for that
+    of the population (`metrics` in scripts/summary_graphics.py of koulanurag/opcc-baselines).
+    """
+    return 1.96 * (float(np.std(given)) / len(given) ** 0.5 + 1e-5)
 
 
 def number(value, digits=3):

@@ -9,7 +9,7 @@ from cells import BODIES, KINDS
 from confidences import CONFIDENCES
 from grading import COVERAGES
 from means import HORIZONS, by_horizon, half_width, values
-from paper import PUBLISHED, ev_losses, published_losses
+from paper import PUBLISHED, losses_of_kinds, published_losses
 from results import found
 
 HERE = Path(__file__).parent
@@ -93,7 +93,10 @@ def key(x, y, names):
 
 
 def horizons(runs):
-    """Draw the loss of EV by horizon, published, learned with s' = s, and as it should be."""
+    """Draw the loss of EV by horizon, published, learned with s' = s, and as it should be.
+
+    All are means over the runs of five kinds of data, as the published ones are.
+    """
     names = {"published (Table 3)": INK, "ours, s' = s": LEARNED, "ours, true s'": ORACLE}
     marks = key(40, 18, names)
     for number, body in enumerate(BODIES):
@@ -101,7 +104,7 @@ def horizons(runs):
         marks += panel.axes(f"{TITLES[body]}: loss of EV", step=0.1, foot="horizon")
         marks += panel.series([[published_losses(body)[h]] for h in HORIZONS], INK)
         for end, colour, shift in (("-same", LEARNED, 0.12), ("", ORACLE, 0)):
-            losses = ev_losses(runs, f"{body}-mixed{end}")
+            losses = losses_of_kinds(runs, [f"{body}-{kind}{end}" for kind in KINDS])
             marks += panel.series([losses[h] for h in HORIZONS], colour, shift=shift)
     return drawn(300, marks)
 
@@ -132,13 +135,13 @@ def curves(runs):
 
 
 # What a change is called, the end of its cells, its place in the paper's tables, and its colour.
-# The last two need 1 000 updates.
+# The last two need 1000 updates, all others have 300.
 CHANGED = {
     "as it is": ("", ("4", "ev"), ORACLE),
     "prior": ("-prior", ("6", "5"), LEARNED),
     "autoregressive": ("-autoregressive", ("7", "autoregressive"), GREEN),
-    "stochastic": ("-gaussian-1000", ("11", "False"), "#a05195"),
-    "unnormalised": ("-not-normalised-1000", ("14", "False"), "#c9a227"),
+    "stochastic, 1000 updates": ("-gaussian-1000", ("11", "False"), "#a05195"),
+    "unnormalised, 1000 updates": ("-not-normalised-1000", ("14", "False"), "#c9a227"),
 }
 
 
