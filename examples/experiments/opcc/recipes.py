@@ -1,7 +1,7 @@
 """Recipes: logged data of the published environments, made here by stated mixtures of policies.
 
-D4RL's own files are not used. Ours are of the same kinds, and share their policies with the
-queries, if disturbed; a model trained on them sees the worlds that it is asked about.
+D4RL's own files are not used. Ours are of the same kinds, and but for `random` and in mazes share
+their policies with the queries, if disturbed; a model sees the worlds that it is asked about.
 """
 
 from dataclasses import dataclass
