@@ -18,5 +18,6 @@ def test_acrobot_low_rung(cpg):
 @acrobot
 @seeds
 @pytest.mark.parametrize("transitions", [97_000])
+@pytest.mark.cpg(max_verdict="MODEL AS GOOD AS ORACLE")
 def test_acrobot_high_rung(cpg):
     pass

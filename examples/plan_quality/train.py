@@ -12,6 +12,7 @@ from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.probe import bound_as_truth, starts_of
 from pytest_cpg.gates.plan_quality.measure import decide
 from pytest_cpg.gates.presets import PRESETS, preset_planner
+from pytest_cpg.planners import CEM
 from pytest_cpg.tasks import TASKS
 from pytest_cpg.world_models import OracleDynamics, Transitions, collect_transitions, train_mlp
 
@@ -36,14 +37,26 @@ VISITED = {
     ),
 }
 LENGTH = 10
-# Of the planner whose decisions are visited: more than the preset's.
-LARGER = {"cartpole-swingup": {"samples": 32}, "acrobot-swingup": {"samples": 64, "iterations": 3}}
+# The planner whose decisions are visited: more than the preset's.
+LARGER = {
+    "cartpole-swingup": preset_planner("cartpole-swingup", samples=32),
+    "acrobot-swingup": CEM(
+        iterations=3,
+        samples=64,
+        elites=8,
+        horizon=40,
+        smoothing=0.0,
+        objective="peak-and-tail",
+        execute=4,
+        correlation=0.7,
+        warm_start=True,
+    ),
+}
 
 
 def visited(task, *, episodes, plans):
     """Return transitions of random plans from the decisions of a good planner."""
-    name = task_name(task)
-    planner = preset_planner(name, **LARGER[name])
+    planner = LARGER[task_name(task)]
     design = Design(task=task, planner=planner, episodes=episodes, seed=1)
     starts = starts_of(design)
     truth = bound_as_truth(OracleDynamics(task), design, starts)

@@ -59,18 +59,19 @@ FORMULAS = Formulas(
     reward=reward,
 )
 PRESET = Preset(
-    planner="cem",
+    planner="icem",
     settings={
         "iterations": 2,
-        "samples": 32,
-        "elites": 8,
+        "samples": 24,
+        "elites": 6,
         "horizon": 40,
+        "colour": 1.5,
+        "keep": 0.5,
+        "initial_deviation": 1.0,
         "smoothing": 0.0,
         "objective": "peak-and-tail",
         "execute": 4,
-        "correlation": 0.7,
-        "warm_start": True,
     },
     options={"budget": 250, "action_repeat": 4, "actions": "box"},
-    solved=99,
+    solved=98,
 )
