@@ -32,8 +32,8 @@ def learned_dynamics(
     for marker in request.node.iter_markers("cpg"):
         marked = {**marker.kwargs, **marked}
     task, starts = oracle_dynamics.task, marked.get("starts", "sampled")
-    if learned in ("tdmpc2", "rewards"):
-        return latent_model(task, size=size, is_decoded=learned == "tdmpc2")
+    if learned in ("tdmpc2", "re-encoded", "rewards"):
+        return latent_model(task, size=size, rated=learned)
     if learned in ("latent", "one-frame"):
         return dreamer(task, is_latent=learned == "latent")
     if learned in ("published-network", "policy-data"):

@@ -1,7 +1,9 @@
-"""Detectability: the smallest gap to an oracle that solves 94 % that so many episodes can tell."""
+"""What so many episodes can tell: the smallest gap to an oracle of 94 %, and how sharply."""
+
+from itertools import count
 
 from pytest_cpg.stats.intervals import critical_value
-from pytest_cpg.stats.power import agresti_caffo_above, detectable_gap
+from pytest_cpg.stats.power import agresti_caffo_above, detectable_gap, gap_half_width
 
 RATE, POWER = 0.94, 0.8
 # In parts of 1000, as published.
@@ -37,4 +39,11 @@ def table(found, published):
     for row in found:
         n, theirs = row["episodes"], published["edges"][str(row["episodes"])]
         rows.append(f"| {n} | {row['edge']} | {theirs} | {row['found']} |")
-    return "\n".join([*rows, "", published["differs"]]) + "\n"
+    rows += ["", published["differs"], "", "| rates | half-width | episodes per arm | published |"]
+    rows.append("|" + "---|" * 4)
+    for theirs in published["half_widths"]:
+        rates = theirs["oracle"], theirs["learned"]
+        for width, n in theirs["episodes"].items():
+            enough = next(size for size in count(1) if gap_half_width(*rates, size) <= float(width))
+            rows.append(f"| {rates[0]} and {rates[1]} | {width} | {enough} | {n} |")
+    return "\n".join(rows) + "\n"

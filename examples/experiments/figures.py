@@ -6,13 +6,14 @@ from math import log10
 
 from pytest_cpg.stats import agresti_caffo_interval, wilson_interval
 
-WIDTH, LEFT, RIGHT = 720, 320, 40
+# Of all, and of those with the names of cells at their left.
+WIDTH, WIDE, LEFT, RIGHT = 720, 800, 400, 40
 ORACLE, LEARNED, GREEN, INK = "#2a78b5", "#d1702a", "#3f9a4f", "#808080"
 
 
-def drawn(height, marks):
+def drawn(height, marks, width=WIDTH):
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'font-family="sans-serif" font-size="12" fill="{INK}">\n' + "\n".join(marks) + "\n</svg>\n"
     )
 
@@ -41,7 +42,7 @@ def rates(cells):
     """Draw a bar with its Wilson interval for both arms of every cell."""
 
     def at(rate):
-        return LEFT + rate * (WIDTH - LEFT - RIGHT)
+        return LEFT + rate * (WIDE - LEFT - RIGHT)
 
     marks = [text(LEFT, 14, "success rate, 95 %"), text(at(1), 14, "1", "middle")]
     for row, cell in enumerate(cells):
@@ -55,7 +56,7 @@ def rates(cells):
     foot = 40 + 34 * len(cells)
     marks += [box(LEFT, foot - 10, 11, 11, ORACLE), text(LEFT + 16, foot, "oracle")]
     marks += [box(LEFT + 80, foot - 10, 11, 11, LEARNED), text(LEFT + 96, foot, "learned")]
-    return drawn(foot + 10, [*marks, line(LEFT, 20, LEFT, foot - 20)])
+    return drawn(foot + 10, [*marks, line(LEFT, 20, LEFT, foot - 20)], WIDE)
 
 
 def data_size(cells, published):
@@ -128,7 +129,7 @@ def gaps(rows):
     """
 
     def at(gap):
-        return LEFT + (gap + 1) / 2 * (WIDTH - LEFT - RIGHT)
+        return LEFT + (gap + 1) / 2 * (WIDE - LEFT - RIGHT)
 
     foot = 30 + 34 * len(rows)
     ran = sum(ours is not None for _, ours, _ in rows)
@@ -149,7 +150,7 @@ def gaps(rows):
             marks.append(dot(at(gap.estimate), y, colour))
     marks += [dot(LEFT, foot + 8, ORACLE), text(LEFT + 10, foot + 12, "ours")]
     marks += [dot(LEFT + 80, foot + 8, LEARNED), text(LEFT + 90, foot + 12, "published")]
-    return drawn(foot + 20, marks)
+    return drawn(foot + 20, marks, WIDE)
 
 
 def latent_rows(found, published, cells):
@@ -173,7 +174,7 @@ def cross_environment(starts):
     """Return how to draw the gaps of three tasks by planner and model."""
     sizes = {"acrobot-swingup": 1, "cartpole-swingup": 5, "reacher-easy": 1}
     cells = {
-        f"{task.partition('-')[0]}, {planner}, {model}": f"{cell}-{short}-{kind}"
+        f"{task.partition('-')[0]}, size {size}, {planner}, {model}": f"{cell}-{short}-{kind}"
         for task, size in sizes.items()
         for cell in (f"{task}-{starts}-size-{size}",)
         for planner, short in PLANNERS.items()

@@ -4,11 +4,12 @@
 - ``published-network``: the published MLP with its own data: it reads a code of each torque, and
   keeps its last weights. From the published start alone.
 - ``policy-data``: the published network on 20 000 transitions that a TD-MPC2's policy has led to.
-- ``tdmpc2``: that TD-MPC2, its latents decoded for the task's own score, as published.
+- ``tdmpc2``: that TD-MPC2, its latents carried on and decoded for the task's own score.
+- ``re-encoded``: the same weights and decoder as published: each imagined step decodes an
+  observation, and the next begins from it.
 - ``rewards``: the same weights, which rate plans by their own rewards and values.
-- ``latent``: a DreamerV3, decoded for the task's own score.
-- ``one-frame``: the same weights as published: each imagined step decodes an observation, and
-  begins from it without memory.
+- ``latent``: a DreamerV3, its latents carried on and decoded for the task's own score.
+- ``one-frame``: the same weights as published: re-encoded after each step, without memory.
 """
 
 import functools
@@ -155,12 +156,24 @@ def policy_data(task, *, size, seed, starts):
     return coded_network(rows, task, seed=seed)
 
 
-def latent_model(task, *, size, is_decoded):
+def latent_model(task, *, size, rated):
     """Return the TD-MPC2 on a graphics processor where there is one."""
     model = tdmpc2(task, size=size)
-    if is_decoded:
+    if rated != "rewards":
         model = Decoded(model, fit_decoder(model, observations(task), seed=0))
-    return model.to("cuda") if torch.cuda.is_available() else model
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    return re_encoded(model) if rated == "re-encoded" else model
+
+
+def re_encoded(model):
+    """Return a model of observations: each step is encoded, imagined and decoded by itself."""
+
+    def step(observations, actions):
+        reached = model.rollout(model.encode(observations), actions[:, None])
+        return model.decode(reached)[:, 0]
+
+    return step
 
 
 def dreamer(task, *, is_latent):
@@ -171,11 +184,4 @@ def dreamer(task, *, is_latent):
     model = DreamerV3.load(path, classes=CLASSES, action_repeat=1, discount=0.997).for_task(task)
     if torch.cuda.is_available():
         model = model.to("cuda")
-    if is_latent:
-        return Decoded(model)
-
-    def one_frame(observations, actions):
-        reached = model.rollout(model.encode(observations), actions[:, None])
-        return model.decode(reached)[:, 0]
-
-    return one_frame
+    return Decoded(model) if is_latent else re_encoded(model)

@@ -68,7 +68,7 @@ def test_cells_without_time_are_named_and_none_is_lost(reproduce):
 
 
 def test_only_the_models_of_the_wanted_cells_are_trained(reproduce):
-    stopped = reproduce("latent", "--only=reacher-easy-fixed-size-1-cem", "--minutes=0")
+    stopped = reproduce("latent", "--again", "--only=reacher-easy-fixed-size-1-cem", "--minutes=0")
     said = stopped.stdout.splitlines()
     assert [line for line in said if line.startswith(("training", "not trained"))] == [
         "training: train_tdmpc2.py reacher-easy --size=1",
