@@ -5,11 +5,11 @@
   keeps its last weights. From the published start alone.
 - ``policy-data``: the published network on 20 000 transitions that a TD-MPC2's policy has led to.
 - ``tdmpc2``: that TD-MPC2, its latents carried on and decoded for the task's own score.
-- ``re-encoded``: the same weights and decoder as published: each imagined step decodes an
-  observation, and the next begins from it.
+- ``re-encoded``: the same weights and decoder, but each imagined step decodes an observation and
+  the next begins from it, as published.
 - ``rewards``: the same weights, which rate plans by their own rewards and values.
 - ``latent``: a DreamerV3, its latents carried on and decoded for the task's own score.
-- ``one-frame``: the same weights as published: re-encoded after each step, without memory.
+- ``one-frame``: the same weights, but re-encoded after each step, without memory, as published.
 """
 
 import functools
