@@ -9,11 +9,12 @@ these do. What those of our tasks achieved is measured by
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from types import MappingProxyType
 from typing import Any
 
 from pytest_cpg.contracts import ComponentError, Planner
-from pytest_cpg.contracts.lookup import did_you_mean
+from pytest_cpg.contracts.lookup import did_you_mean, unknown_name
 from pytest_cpg.planners import PLANNERS
 from pytest_cpg.tasks.control import formulas
 from pytest_cpg.tasks.control.formulas import TITLES, Preset
@@ -155,7 +156,12 @@ def preset_planner(task: str, **changes: Any) -> Planner:
     BeamSearch(width=8, horizon=6, objective='best', execute=None, ties='earliest')
     """
     preset = _preset(task)
-    return PLANNERS[preset.planner](**{**preset.settings, **changes})
+    planner = PLANNERS[preset.planner]
+    known = signature(planner).parameters
+    for name in changes:
+        if name not in known:
+            raise unknown_name(f"setting of {task}'s preset, {preset.planner},", "", name, known)
+    return planner(**{**preset.settings, **changes})
 
 
 def _preset(task: str) -> Preset:

@@ -1,5 +1,6 @@
 """Presets: what a marker gets by planner="preset", and what it may say otherwise."""
 
+import re
 from dataclasses import FrozenInstanceError, replace
 from inspect import signature
 from types import SimpleNamespace
@@ -51,6 +52,12 @@ def test_an_environment_has_its_preset_by_its_id(name):
     assert preset_name(full) == full
     assert preset_of(f"{full} (action_repeat=2)") is preset
     assert wilson_interval(preset.solved, preset.starts).low >= 0.7
+
+
+def test_a_setting_that_a_presets_planner_does_not_have_is_named_with_the_nearest():
+    told = "no setting of acrobot-swingup's preset, icem, 'smothing'. Did you mean 'smoothing'?"
+    with pytest.raises(ComponentError, match=re.escape(told)):
+        preset_planner("acrobot-swingup", smothing=0.1)
 
 
 @pytest.mark.parametrize("name", PRESETS)
