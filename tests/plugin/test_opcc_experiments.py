@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,11 +71,24 @@ def test_figures_are_what_results_give(copied):
     shutil.copy(EXPERIMENTS / "results.jsonl", copied.folder)
     made = copied("import plots; plots.write()")
     assert made.returncode == 0, made.stderr
-    committed = sorted((EXPERIMENTS / "figures").iterdir())
+    committed = {*(EXPERIMENTS / "figures").iterdir()} - {EXPERIMENTS / "figures" / "queries.svg"}
     assert len(committed) == 6
     for path in committed:
         drawn = (copied.folder / "figures" / path.name).read_text(encoding="utf-8")
         assert drawn == path.read_text(encoding="utf-8"), path
+
+
+def test_scatters_have_every_return_of_the_published_queries(copied):
+    """Of two mazes, whose queries are here; the committed figure has bodies and mazes."""
+    code = "import plots; plots.WORLDS = plots.WORLDS[3:5]; print(plots.scatters(input()))"
+    made = copied(code, str(EXPERIMENTS / "data"))
+    committed = (EXPERIMENTS / "figures" / "queries.svg").read_text(encoding="utf-8")
+    dots, all_dots = (
+        [path.count("h0") for path in re.findall('d="([^"]*)"', of)]
+        for of in (made.stdout, committed)
+    )
+    assert len(all_dots) == 14
+    assert dots == all_dots[6:10], made.stderr
 
 
 @pytest.mark.skipif(not find_spec("torch"), reason="needs torch")

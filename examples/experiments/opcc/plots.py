@@ -1,5 +1,9 @@
-"""Plots: what results.jsonl holds, as SVG beside the published numbers: python plots.py"""
+"""Plots: what results.jsonl holds, as SVG beside the published numbers: python plots.py
 
+With --data FOLDER, of the published queries, their returns are drawn, too.
+"""
+
+import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +15,7 @@ from grading import COVERAGES
 from means import HORIZONS, by_horizon, half_width, values
 from paper import PUBLISHED, losses_of_kinds, published_losses
 from results import found
+from worlds import WORLDS, published_queries
 
 HERE = Path(__file__).parent
 # The figures of the other experiments.
@@ -236,6 +241,35 @@ def confidences(runs):
     return drawn(300, marks)
 
 
+def scatters(folder):
+    """Draw the returns of both sides of every query, by what its label says.
+
+    The benchmark's generator of queries draws this of each environment.
+    """
+    marks = key(40, 18, {"a is worse (label true)": LEARNED, "b is worse (label false)": ORACLE})
+    for number, name in enumerate(WORLDS):
+        queries = published_queries(name, folder)
+        returns = np.stack([queries.returns_a, queries.returns_b])
+        least, most = returns.min(), returns.max()
+        left, top = 40 + 230 * (number % 3), 62 + 270 * (number // 3)
+        marks.append(text(left, top - 10, f"{name}: return of b, by that of a"))
+        marks += [line(left, top + 195, left + 195, top + 195), line(left, top, left, top + 195)]
+        marks.append(line(left, top + 195, left + 195, top, width=0.4))
+        ends = [(left, "start", least), (left + 195, "end", most)]
+        marks += [text(x, top + 211, f"{end:.4g}", anchor) for x, anchor, end in ends]
+        across, up = np.rint(195 * (returns - least) / (most - least)).astype(int)
+        for label, colour in ((True, LEARNED), (False, ORACLE)):
+            chosen = queries.labels == label
+            # Of dots at one place one is enough; a line without a length is round by its ends.
+            places = np.unique([left + across[chosen], top + 195 - up[chosen]], axis=1).T
+            dots = "".join(f"M{x} {y}h0" for x, y in places)
+            marks.append(
+                f'<path d="{dots}" stroke="{colour}" stroke-width="3" stroke-linecap="round" '
+                'stroke-opacity="0.6"/>'
+            )
+    return drawn(850, marks)
+
+
 DRAWN = {
     "horizons": horizons,
     "risk-coverage": curves,
@@ -246,8 +280,19 @@ DRAWN = {
 }
 
 
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", metavar="FOLDER", help="of the published queries")
+    data = parser.parse_args().data
+    write()
+    if data:
+        (HERE / "figures" / "queries.svg").write_text(scatters(data), encoding="utf-8")
+
+
 def write():
-    """Write a file for each figure."""
+    """Write a file for each figure of runs."""
     runs, folder = found(), HERE / "figures"
     folder.mkdir(exist_ok=True)
     for name, draw in DRAWN.items():
@@ -255,4 +300,4 @@ def write():
 
 
 if __name__ == "__main__":
-    write()
+    main()
