@@ -184,12 +184,11 @@ def cross_environment(starts):
 
 
 def capacity(found, published):
-    """Draw the gaps of the cartpole by the size of the latent model."""
-    task = "cartpole-swingup"
+    """Draw the gaps of the cartpole by the size of the latent model, from the fixed start."""
     cells = {
-        f"{starts} start, size {size}, {planner}": f"{task}-{starts}-size-{size}-{short}-tdmpc2"
-        for starts in ("fixed", "sampled")
+        f"{planner}, {model}, size {size}": f"cartpole-swingup-fixed-size-{size}-{short}-{kind}"
         for planner, short in PLANNERS.items()
+        for model, kind in MODELS.items()
         for size in (1, 5)
     }
     return gaps(latent_rows(found, published, cells))
@@ -217,6 +216,10 @@ def detectability(found, published):
         marks += [dot(400, 40 + 18 * number, colour), text(410, 44 + 18 * number, words)]
     marks += [dot(at(int(n)), up(gap), LEARNED) for n, gap in published["edges"].items()]
     marks += [dot(400, 76, LEARNED), text(410, 80, "edge, published")]
+    for rate in published["marked"]:
+        gap = published["rate"] - rate
+        marks += [dot(at(100), up(gap), INK), text(at(100) + 8, up(gap) + 4, f"to {rate:g}")]
+    marks += [dot(400, 94, INK), text(410, 98, "gaps that are published as examples")]
     return drawn(262, marks)
 
 

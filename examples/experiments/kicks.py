@@ -1,9 +1,10 @@
-"""Kicks: models of a reacher, left alone and once the world is pushed; skipped actions.
+"""Kicks: models of a reacher, left alone, once it is pushed, and under noise; skipped actions.
 
 Two networks are trained alike on 20 000 random transitions: of episodes of 200 steps, which reach
 high speeds, and of 10 steps, which hardly leave their rest. Once in an episode the simulator's
-state is pushed by normal noise. Of acrobot the true dynamics alone are run, with actions that are
-skipped as published: 44, 45 and 41 of 50 were, for none, one and five.
+state is pushed by normal noise, or there is noise in all that is observed. Of acrobot the true
+dynamics alone are run, with actions that are skipped as published: 44, 45 and 41 of 50 were, for
+none, one and five.
 """
 
 import pytest_cpg
@@ -14,7 +15,7 @@ from pytest_cpg.world_models import collect_transitions, train_mlp
 
 EPISODES, SEEDS = 50, (0, 1, 2)
 DATA = {"long episodes": 200, "short episodes": 10}
-KICKS = ("none", "kick-3", "kick-8")
+KICKS = ("none", "kick-3", "kick-8", "observation-noise-0.1")
 SKIPPED = ("skip-next-0", "skip-next-1", "skip-next-5")
 
 

@@ -19,9 +19,19 @@ def measure(published):
                 "bonett_price": bounds(BONETT_PRICE.interval(pairs)),
                 "tango": bounds(TANGO.interval(pairs)),
                 "mcnemar": round(exact_mcnemar_p_value(lost=lost, gained=gained), 4),
+                "p": exact_mcnemar_p_value(lost=lost, gained=gained),
             }
         )
+    # Holm's: the smallest of m p-values times m, the next times m - 1, and none below one before.
+    largest = 0.0
+    for left, row in zip(range(len(found), 0, -1), sorted(found, key=by_p), strict=True):
+        largest = max(largest, min(1.0, left * row.pop("p")))
+        row["holm"] = round(largest, 4)
     return found
+
+
+def by_p(row):
+    return row["p"]
 
 
 def bounds(interval):
@@ -32,8 +42,8 @@ def table(found, published):
     """Return a row for each cell: ours, then theirs."""
     rows = [
         "| cell | Agresti-Caffo | published | Bonett-Price | Tango | published: Newcombe | "
-        "published: bootstrap | McNemar | published | published: Holm |",
-        "|" + "---|" * 10,
+        "published: bootstrap | McNemar | published | Holm | published |",
+        "|" + "---|" * 11,
     ]
     for ours, theirs in zip(found, published, strict=True):
         columns = [ours["cell"]]
@@ -46,6 +56,6 @@ def table(found, published):
             (theirs, "bootstrap"),
         ):
             columns.append(f"[{row[name][0]:+.3f}, {row[name][1]:+.3f}]")
-        columns += [f"{p:.4f}" for p in (ours["mcnemar"], theirs["mcnemar"], theirs["holm"])]
+        columns += [f"{p:.4f}" for name in ("mcnemar", "holm") for p in (ours[name], theirs[name])]
         rows.append(f"| {' | '.join(columns)} |")
     return "\n".join(rows) + "\n"

@@ -92,7 +92,7 @@ def main():
             if time.monotonic() > until:
                 print(f"{name}: not run, no time left")
                 continue
-            keep(name, OTHERS[name][0]())
+            keep(name, OTHERS[name][0](), measured=runs.today())
         write(name)
 
 
@@ -119,14 +119,16 @@ def arguments():
     return options
 
 
-def kept(name):
-    """Return what an experiment has found so far."""
+def kept(name, part="found"):
+    """Return what an experiment has found so far; nothing where it was not run."""
     results = RESULTS / f"{name}.json"
-    return json.loads(results.read_text())["found"] if results.exists() else []
+    return json.loads(results.read_text()).get(part, []) if results.exists() else []
 
 
-def keep(name, found):
+def keep(name, found, measured=None):
+    """Write what was found, and when, unless each cell knows that."""
     document = {"experiment": name, "found": found, "published": PUBLISHED.get(name)}
+    document |= {"measured": measured} if measured else {}
     (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
 
 
@@ -226,10 +228,13 @@ def write(name):
     if not found:
         return
     # Published figures may have been corrected since.
-    keep(name, found)
-    table = (
-        OTHERS[name][1](found, PUBLISHED.get(name)) if name in OTHERS else gap_table(name, found)
-    )
+    measured = kept(name, "measured")
+    keep(name, found, measured)
+    if name in OTHERS:
+        table = OTHERS[name][1](found, PUBLISHED.get(name))
+        table += f"\nMeasured {measured['date']}, {measured['machine']}.\n"
+    else:
+        table = gap_table(name, found)
     (RESULTS / f"{name}.md").write_text(table)
     for file, draw in figures.DRAWN.get(name, {}).items():
         (RESULTS / f"{file}.svg").write_text(draw(found, PUBLISHED.get(name)))
@@ -322,9 +327,8 @@ def provenance(cells):
     """Return lines that say when and on what cells were measured."""
     groups = {}
     for cell in cells:
-        made = cell.get("measured")
-        words = f"{made['date']}, {made['machine']}" if made else "before dates were kept"
-        groups.setdefault(words, []).append(cell)
+        made = cell["measured"]
+        groups.setdefault(f"{made['date']}, {made['machine']}", []).append(cell)
     return [f"Measured {words}: {len(group)}." for words, group in groups.items()]
 
 

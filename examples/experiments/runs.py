@@ -108,7 +108,7 @@ def described(gate, error):
         "compute": [round(compute(result[name]), 1) for name in ("oracle", "learned")],
         "latency_ms": [round(result[name]["latency_ms"][0], 1) for name in ("oracle", "learned")],
         "versions": result["versions"],
-        "measured": {"date": f"{date.today():%Y-%m-%d}", "machine": machine()},
+        "measured": today(),
     }
 
 
@@ -123,9 +123,10 @@ def solved_at(arm):
     return [steps if success else None for success, steps in both]
 
 
-def machine():
-    """Return what a result was measured on: the processor's kind and Python's version."""
-    return f"{platform.machine()}, Python {platform.python_version()}"
+def today():
+    """Return when and on what a result is measured: the processor's kind and Python's version."""
+    machine = f"{platform.machine()}, Python {platform.python_version()}"
+    return {"date": f"{date.today():%Y-%m-%d}", "machine": machine}
 
 
 def validation_error(junit):

@@ -1,13 +1,15 @@
 """A gate that buys data: python targeted.py --jobs=2
 
 A gate is asked, transitions are collected where it says, a network is trained on all of them, and
-the gate is asked again; the data grow by the same factor each time. Four ways to buy are compared:
+the gate is asked again; the data grow by the same factor each time. Five ways to buy are compared:
 
 uniform    random actions from the task's own starts
 targeted   from the states in which plans broke their promise most in lost episodes: half of the
            episodes by the planner with that model, half random; each as long as a plan
 half       half of each purchase as targeted, and half as uniform
 planner    the planner with that model from the task's own starts
+advised    as the cause advises: from broken promises for LOCAL ERROR and EXPLOITATION, else half of
+           the episodes by the planner with that model, half random, from the task's own starts
 
 The gate that says where to collect has other starts than the one that is reported. What is found is
 written to results/targeted.json, .md and .svg; --tables writes the latter anew.
@@ -24,19 +26,28 @@ from worlds import PLANNERS, described, fitted, judged, task_of
 from pytest_cpg.contracts import CpgError
 from pytest_cpg.episodes.design import Design
 from pytest_cpg.episodes.replay import replay
+from pytest_cpg.gates.planning_gap.cause import Cause
 from pytest_cpg.world_models import OracleDynamics, collect_transitions
 
 # Transitions at first, the factor by which they grow, and at the end.
 GROWTH, ROUNDS = 2**0.5, 10
 FIRST = {"cartpole-swingup": 60, "reacher-easy": 500}
-WAYS = ("uniform", "targeted", "half", "planner")
+WAYS = ("uniform", "targeted", "half", "planner", "advised")
+# Causes whose advice is to go where plans broke their promise.
+LOCAL = (Cause.LOCAL_ERROR, Cause.EXPLOITATION)
 SEEDS = (0, 1, 2, 3, 4)
 EPISODES, ASKED, REPORTED = 20, 1000, 100
 # Lost episodes that are replayed to find broken promises.
 REPLAYED = 5
 GOOD = "MODEL AS GOOD AS ORACLE"
 NOISE = 0.1
-COLOURS = {"uniform": "#808080", "targeted": "#2a78b5", "half": "#3a9a5b", "planner": "#d1702a"}
+COLOURS = {
+    "uniform": "#808080",
+    "targeted": "#2a78b5",
+    "half": "#3a9a5b",
+    "planner": "#d1702a",
+    "advised": "#a05195",
+}
 HELD = "held-3"
 
 
@@ -50,6 +61,9 @@ def bought(way, name, model, found, *, count, seed):
     usual = {"count": count, "seed": seed, "episode_steps": task.budget}
     if way == "planner":
         return collect_transitions(task, **usual, policy=(planner, model), noise=NOISE), "plans"
+    policy = {(planner, model): 0.5, HELD: 0.5}
+    if way == "advised" and cause_of(found) not in LOCAL:
+        return collect_transitions(task, **usual, policy=policy, noise=NOISE), "a mixture"
     if found is not None and found.lost_episodes:
         design = Design(task=task, planner=planner, episodes=EPISODES, seed=found.result.seed)
         replayed = replay(
@@ -61,11 +75,15 @@ def bought(way, name, model, found, *, count, seed):
         broken = replayed.broken_promises()["states"]
         if len(broken):
             usual["episode_steps"] = planner.horizon
-            policy = {(planner, model): 0.5, HELD: 0.5}
             data = collect_transitions(task, **usual, starts=broken, policy=policy, noise=NOISE)
             return data, "broken promises"
     # Nothing was lost: there is nowhere to go.
     return collect_transitions(task, **usual, policy=HELD), "random actions"
+
+
+def cause_of(found):
+    """Return the cause of a gap; None where nobody asked."""
+    return found.result.diagnosis and found.result.diagnosis.cause
 
 
 def measured(cell):
@@ -83,9 +101,9 @@ def measured(cell):
         if step == cell["rounds"]:
             break
         asked, cause = None, "not asked"
-        if way in ("targeted", "half"):
+        if way in ("targeted", "half", "advised"):
             asked = judged(name, model, episodes=EPISODES, seed=ASKED + seed, training_data=data)
-            cause = str(asked.result.diagnosis.cause) if asked.result.diagnosis else "none"
+            cause = str(cause_of(asked) or "none")
         count = round(FIRST[name] * GROWTH**step) - len(data)
         try:
             more, by = bought(way, name, model, asked, count=count, seed=1000 * seed + step)
@@ -133,10 +151,33 @@ def table(found):
             lines.append(f"| {' | '.join(columns)} |")
     ends = {row["cell"]["task"]: row["rounds"][-1]["transitions"] for row in found}
     told = " and ".join(f"{size} of {name}" for name, size in ends.items())
-    return "\n".join(lines) + (
-        f"\n\nTransitions, in the order of the seeds; good is {GOOD}, and good from means that no "
-        f"larger size was worse. A dash: not with {told}. Of {EPISODES} starts.\n"
-    )
+    lines += [
+        "",
+        f"Transitions, in the order of the seeds; good is {GOOD}, and good from means that no "
+        f"larger size was worse. A dash: not with {told}. Of {EPISODES} starts.",
+    ]
+    for name in ends:
+        lines += ["", *verdicts(found, name)]
+    return "\n".join(lines) + "\n"
+
+
+def verdicts(found, name):
+    """Return a table of a task: how many seeds are good at each size, by what was bought."""
+    sizes = [
+        part["transitions"] for part in next(row for row in found if is_of(row, name))["rounds"]
+    ]
+    lines = [f"| {name}: seeds that are good at | {' | '.join(map(str, sizes))} |"]
+    lines.append("|" + "---|" * (len(sizes) + 1))
+    for way in WAYS:
+        columns = zip(*(row["rounds"] for row in of(found, name, way)), strict=True)
+        good = [sum(part["verdict"] == GOOD for part in column) for column in columns]
+        if good:
+            lines.append(f"| {way} | {' | '.join(map(str, good))} |")
+    return lines
+
+
+def is_of(row, name):
+    return row["cell"]["task"] == name
 
 
 def figure(found):
@@ -172,7 +213,7 @@ def figure(found):
                 for (x1, y1), (x2, y2) in pairwise(places):
                     marks.append(figures.line(x1, y1, x2, y2, COLOURS[way], width))
     for number, way in enumerate(WAYS):
-        x = 50 + 160 * number
+        x = 50 + 130 * number
         marks += [figures.dot(x, foot + 44, COLOURS[way]), figures.text(x + 10, foot + 48, way)]
     marks.append(figures.text(340, foot + 32, "transitions", "middle"))
     return figures.drawn(310, marks)
@@ -187,7 +228,7 @@ def main():
         for way in WAYS
     ]
     if options.tiny:
-        cells = cells[4:8]
+        cells = cells[len(WAYS) : 2 * len(WAYS)]
     path = options.results or HERE / "results" / "targeted.json"
     until = time.monotonic() + 60 * options.minutes
     cells = [] if options.tables else cells

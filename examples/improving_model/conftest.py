@@ -23,11 +23,18 @@ RECIPES = {
 @functools.cache
 def trained(task, transitions, seed):
     """Return the checkpoint that a recipe makes of so many transitions."""
-    collecting, fitting = next(
-        recipe for name, recipe in RECIPES.items() if task.name.startswith(name)
-    )
+    collecting, _ = recipe_of(task)
     data = collect_transitions(task, count=transitions, seed=seed, **collecting)
-    # Ended by the steps.
+    return fitted(task, data, seed=seed)
+
+
+def recipe_of(task):
+    return next(recipe for name, recipe in RECIPES.items() if name in task.name)
+
+
+def fitted(task, data, *, seed):
+    """Return the network that a recipe makes of transitions; what ends it are the steps."""
+    _, fitting = recipe_of(task)
     return train_mlp(data, seed=seed, epochs=10**6, schedule="one-cycle", **fitting)
 
 

@@ -31,7 +31,8 @@ most 2.49 % of runs, and an oracle that just reaches `min_oracle` fails in at mo
 solve all or nothing have none: 0 of 10 beside 0 of 10 would prove that nothing is lost. Of 10
 episodes with rates near 0 and 1 it covers the true gap in 5 % of runs where it says 95 %, and it
 raises twice the false alarms. Agresti and Caffo's, which counts one more success and one more
-failure in each arm, covers it in 90.6 % at worst ([table](#why-not-wald)). Its ends are cut at -1
+failure in each arm, covers it in 90.6 % at worst ([table](#why-not-wald)); away from rates
+of 0 and 1 the two come together as episodes grow. Its ends are cut at -1
 and 1, where those of Agresti and Caffo (2000) go on: 9 of 10 beside 0 of 10 ends at 1.013 there.
 
 What a green gate does not say stands in [words](statistics-in-words.md), and what holds of

@@ -6,6 +6,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -206,6 +207,27 @@ def test_the_ladder_has_a_smoke_test_which_judges_no_rung(example, monkeypatch):
     result = example("improving_model", "--cpg-quick", "-k", "cartpole and 11")
     result.assert_outcomes(passed=1, xpassed=1)
     result.stdout.fnmatch_lines(["*cpg: quick run, 2 of 2 gates ran*"])
+
+
+@needs_torch
+@pytest.mark.trains
+@pytest.mark.slow
+def test_the_loop_buys_transitions_where_the_gate_says_and_asks_again(tmp_path):
+    """Every cause is taken for one whose advice is to go where promises were broken."""
+    code = "import closed_loop as c; from unittest.mock import MagicMock as Mock; "
+    code += "c.LARGEST = 61; c.LOCAL = Mock(__contains__=lambda *_: True); c.main()"
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2] / "examples" / "improving_model",
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    lines = made.stdout.splitlines()
+    assert lines[1] == "60 transitions: MODEL BOTTLENECK, 0 of 20 solved"
+    assert re.fullmatch(r"  cause .+: 60 more, a mixture from where plans broke .*", lines[2])
+    assert lines[3].startswith("120 transitions: ")
 
 
 @needs_torch

@@ -210,6 +210,7 @@ def test_checkpoints_of_one_recipe_are_clusters(project):
     text = flat(result)
     assert "recipe a: INCONCLUSIVE, gap +0." in text
     assert "over 3 checkpoints as clusters" in text
+    assert "pooled, as if of one model: MODEL BOTTLENECK +0." in text
     assert "20/20 against 20/20" in text
 
 

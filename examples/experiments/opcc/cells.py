@@ -122,7 +122,7 @@ TABLES = {
         **{name: cell for maze in MAZES for name, cell in _ablated(maze, maze).items()},
         **_on_bodies("-same-autoregressive", **SAME, training=AUTOREGRESSIVE),
     },
-    # What does not reproduce in 300 updates.
+    # What was also trained longer.
     "longer": {
         f"{body}-mixed-same-{change}-{updates}": Cell(
             body, target="same", updates=updates, **ABLATIONS[change]

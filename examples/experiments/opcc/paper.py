@@ -156,7 +156,7 @@ def counterparts():
 
 
 def longer(runs):
-    """Return what does not reproduce, after 300 updates and more, beside the published numbers."""
+    """Return what was also trained longer, by updates, beside the published numbers."""
     rows = []
     for body in BODIES:
         for table, (_, words, key, end) in CHANGES.items():
@@ -178,7 +178,8 @@ def longer(runs):
 def of_confidence(name):
     """Return what reads a run: metrics as the baselines compute them, None if not kept so."""
     # Votes are on no grid of levels: what was kept of EV is as theirs, but for ties, and for what
-    # their 1 - true_conf rounds: of 100 members it tears 8 of 50 leads in two, of 10 to 80 none.
+    # their 1 - true_conf rounds: of 100 members it tears 8 of 50 leads in two, of 10, 20, 40 and
+    # 80 none.
     alike = METRICS if name == "ev" else ("loss",)
     return lambda run: {
         m: run[name].get(f"{m}_of_baselines", run[name][m] if m in alike else None) for m in METRICS

@@ -140,7 +140,7 @@ def curves(runs):
 
 
 # What a change is called, the end of its cells, its place in the paper's tables, and its colour.
-# The last two need 1000 updates, all others have 300.
+# The last two are drawn after 1000 updates, all others after 300.
 CHANGED = {
     "as it is": ("", ("4", "ev"), ORACLE),
     "prior": ("-prior", ("6", "5"), LEARNED),
@@ -244,7 +244,7 @@ def confidences(runs):
 def scatters(folder):
     """Draw the returns of both sides of every query, by what its label says.
 
-    The benchmark's generator of queries draws this of each environment.
+    The benchmark's generator of queries draws this of each environment, and horizons in it.
     """
     marks = key(40, 18, {"a is worse (label true)": LEARNED, "b is worse (label false)": ORACLE})
     for number, name in enumerate(WORLDS):

@@ -109,7 +109,7 @@ class Cause(StrEnum):
         "the model is wrong at {bad_windows} of the places that plans lead through"
         "{others}. With true steps at the wrong ones {places} of the loss disappears.",
         "Replay a lost start: its table names the step at which a plan breaks its "
-        "promise. Train on transitions from there.",
+        "promise. Train on transitions from there, too.",
         ("places",),
         "open loop",
     )
@@ -118,7 +118,7 @@ class Cause(StrEnum):
         "the planner finds what only the model believes: with the truth where most "
         "is promised {promises} of the loss disappears.",
         "Penalise disagreement of an ensemble, or train on transitions of the "
-        "plans that were chosen.",
+        "plans that were chosen, too.",
         ("promises",),
         "promises",
     )

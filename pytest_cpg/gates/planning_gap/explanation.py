@@ -194,7 +194,7 @@ def exploited(result: GateResult) -> str:
         return ""
     return (
         f"the planner's plans are better in the model than in truth (exploitation "
-        f"{with_ends(interval)}). Train on the episodes of this planner; a gate marked "
+        f"{with_ends(interval)}). Train on the episodes of this planner, too; a gate marked "
         f"cpg_plan_quality shows where they are worst."
     )
 

@@ -249,9 +249,9 @@ class Compared(NamedTuple):
 def compared(values_a: ArrayLike, values_b: ArrayLike) -> Compared:
     """Return which side of each query has the higher return, and how sure the ensemble is.
 
-    As sure as the paired confidence interval (PCI) of "Evaluation of offline policy comparison with
-    confidence" (Koul, Phielipp and Fern 2022), in closed form: the largest level at which Student's
-    interval of the members' mean difference leaves out 0.
+    As sure as the paired confidence interval (PCI) of "Offline Policy Comparison with Confidence:
+    Benchmarks and Baselines" (Koul, Phielipp and Fern 2022), in closed form: the largest level at
+    which Student's interval of the members' mean difference leaves out 0.
 
     Where members do not differ at all, that is 1, or 0 if the sides are equal. Swapped sides have
     the opposite answers, ties aside, and the same confidences, to the last bit. Raises ValueError

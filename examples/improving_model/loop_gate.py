@@ -1,0 +1,29 @@
+"""The gate that closed_loop.py asks: a network of the transitions in the file CLOSED_LOOP_DATA."""
+
+import os
+
+import pytest
+from conftest import fitted
+
+from pytest_cpg.gates.presets import preset_planner
+from pytest_cpg.tasks.control.task import dmc
+from pytest_cpg.world_models import Transitions
+
+# As the preset has it.
+TASK = dmc("cartpole-swingup", budget=300, actions="box")
+PLANNER = preset_planner("cartpole-swingup")
+
+
+@pytest.fixture
+def training_data():
+    return Transitions.load(os.environ["CLOSED_LOOP_DATA"])
+
+
+@pytest.fixture
+def learned_dynamics(training_data):
+    return fitted(TASK, training_data, seed=0)
+
+
+@pytest.mark.cpg(task=TASK, planner=PLANNER, episodes=20, max_verdict="MODEL AS GOOD AS ORACLE")
+def test_bought(cpg):
+    pass
