@@ -45,12 +45,11 @@ def table(found, published):
         rates = theirs["oracle"], theirs["learned"]
         for width, n in theirs["episodes"].items():
             enough = next(size for size in count(1) if gap_half_width(*rates, size) <= float(width))
-            rows.append(f"| {rates[0]} and {rates[1]} | {width} | {enough} | {n} |")
+            rows.append(f"| {rates[0]:.3g} and {rates[1]:.3g} | {width} | {enough} | {n} |")
     rows += ["", "| rates | episodes per arm | half-width | published |", "|" + "---|" * 4]
     for theirs in published["half_widths"]:
         for n, width in theirs["of"].items():
-            ours = gap_half_width(theirs["oracle"], theirs["learned"], int(n))
-            rows.append(
-                f"| {theirs['oracle']} and {theirs['learned']} | {n} | {ours:.4f} | {width} |"
-            )
+            rates = theirs["oracle"], theirs["learned"]
+            ours = gap_half_width(*rates, int(n))
+            rows.append(f"| {rates[0]:.3g} and {rates[1]:.3g} | {n} | {ours:.4f} | {width} |")
     return "\n".join(rows) + "\n"

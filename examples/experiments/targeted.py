@@ -154,7 +154,7 @@ def table(found):
     lines += [
         "",
         f"Transitions, in the order of the seeds; good is {GOOD}, and good from means that no "
-        f"larger size was worse. A dash: not with {told}. Of {EPISODES} starts.",
+        f"larger size that was run was worse. A dash: not with {told}. Of {EPISODES} starts.",
     ]
     for name in ends:
         lines += ["", *verdicts(found, name)]

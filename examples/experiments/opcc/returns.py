@@ -86,10 +86,10 @@ def written(found):
     head = ["world", "policy", "ours, 20 episodes", "published, 20 episodes", "difference"]
     return (
         "# Returns of the published policies (Table 9)\n\n"
-        "Made by `returns.py`. Published are those of the benchmark's configuration. Its Table 9\n"
-        "has 1195 for Hopper's first policy, and swaps `maze-umaze` and `maze-medium`. Bodies are\n"
-        "Gymnasium's version 4, theirs version 2; mazes are `PointMaze`, theirs D4RL's.\n\n"
-        + table(head, rows)
+        "Made by `returns.py`. Published are those of the benchmark's configuration. The paper's\n"
+        "Table 9 has 1195 for Hopper's first policy, and swaps `maze-umaze` and `maze-medium`.\n"
+        "Bodies are Gymnasium's version 4, theirs version 2; mazes are `PointMaze`, "
+        "theirs D4RL's.\n\n" + table(head, rows)
     )
 
 

@@ -33,8 +33,8 @@ WORDS = {
         "as sure of wrong answers as of right ones",
         "",
         "Train longer or at a higher rate, as members that have learned too little are wrong "
-        "alike; take up to about 30 of them, give each its own seed and resampled data, or add a "
-        "randomised prior. Until then trust no threshold on this confidence.",
+        "alike; give each its own seed and resampled data. Until then trust no threshold on this "
+        "confidence.",
     ),
     "UNINFORMED": Words(
         "no better than answering without a model",
