@@ -98,7 +98,7 @@ def horizon_table(found, published):
             counts = ours[arm], ours["episodes"], theirs[arm], theirs["episodes"]
             apart = agresti_caffo_interval(*counts)
             columns += [f"{counts[0]}/{counts[1]}", f"{counts[2]}/{counts[3]}"]
-            columns.append(f"{apart.estimate:+.2f} [{apart.low:+.2f}, {apart.high:+.2f}]")
+            columns.append(text(apart.estimate, apart.low, apart.high))
         rows.append(f"| {' | '.join(map(str, columns))} |")
     return "\n".join([*rows, "", f"What differs: {published['differs']}."]) + "\n"
 
@@ -160,10 +160,22 @@ def ranking(task, predicted, after):
     return float(np.mean(taus)) if taus else None
 
 
+def difference(ours, theirs):
+    """Return the difference of two correlations with its bounds, of theirs (Zou 2007: MOVER)."""
+    (a, low, high), (b, lower, higher) = ours, theirs
+    below, above = np.hypot(a - low, higher - b), np.hypot(high - a, b - lower)
+    return a - b, a - b - below, a - b + above
+
+
+def text(estimate, low, high):
+    return f"{estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
+
+
 def metric_table(found, published):
     rows = [
-        "| metric | models | Spearman's correlation with success | published | models |",
-        "|" + "---|" * 5,
+        "| metric | models | Spearman's correlation with success | models | published | "
+        "difference |",
+        "|" + "---|" * 6,
     ]
     names = {
         "one_step": "one-step error",
@@ -175,12 +187,10 @@ def metric_table(found, published):
         for name, words in names.items():
             there = [row for row in models if row[name] is not None]
             ours = spearman_interval([row[name] for row in there], [row["solved"] for row in there])
-            theirs = published[which][name]
-            rows.append(
-                f"| {words}, {which} | {len(there)} | {ours.estimate:+.2f} [{ours.low:+.2f}, "
-                f"{ours.high:+.2f}] | {theirs[0]:+.2f} [{theirs[1]:+.2f}, {theirs[2]:+.2f}] "
-                f"| {theirs[3]} |"
-            )
+            theirs, count = published[which][name][:3], published[which][name][3]
+            ours = ours.estimate, ours.low, ours.high
+            both = [text(*ours), str(count), text(*theirs), text(*difference(ours, theirs))]
+            rows.append(f"| {words}, {which} | {len(there)} | {' | '.join(both)} |")
     rows += [
         "",
         "| epochs | one-step error | after 8 steps | ranking | solved of 20 |",
