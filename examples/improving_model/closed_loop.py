@@ -29,11 +29,12 @@ def asked(data, folder):
     """Return the gate's result as its report has it, and where its lost starts are."""
     data.save(folder / "data.npz")
     report = folder / "report.json"
+    report.unlink(missing_ok=True)
     told = run_gate(folder, f"--cpg-json={report}")
-    [gate] = json.loads(report.read_text())["gates"]
-    if not gate["comparisons"]:
+    gates = json.loads(report.read_text())["gates"] if report.exists() else []
+    if not (gates and gates[0]["comparisons"]):
         sys.exit(told)
-    return gate["comparisons"][0]["result"], sorted((folder / ".cpg" / "lost").glob("*.json"))
+    return gates[0]["comparisons"][0]["result"], sorted((folder / ".cpg" / "lost").glob("*.json"))
 
 
 def run_gate(folder, *arguments):
@@ -51,10 +52,12 @@ def bought(cause, lost, model, folder, *, count, seed):
     policy = {(PLANNER, model): 0.5, "held-3": 0.5}
     where, word = {}, "a mixture from the task's own starts"
     if cause in LOCAL:
-        broken = folder / "broken.npz"
+        broken = folder / f"broken-{count}.npz"
         run_gate(folder, f"--cpg-replay={lost[-1]}", f"--cpg-states={broken}")
-        where = {"starts": np.load(broken)["states"], "episode_steps": PLANNER.horizon}
-        word = "a mixture from where plans broke their promise"
+        # There is no file where every plan kept its promise.
+        if broken.exists():
+            where = {"starts": np.load(broken)["states"], "episode_steps": PLANNER.horizon}
+            word = "a mixture from where plans broke their promise"
     more = collect_transitions(TASK, count=count, seed=seed, policy=policy, noise=0.1, **where)
     return more, word
 

@@ -42,9 +42,9 @@ rounding took off the published. The paper's Table 1 is by kind of data; 3 to 7,
 of five kinds. Ours are of the same kinds, but for "mixed data alone". The paper's interval is 1.96
 deviations over all runs of a row / √n; so is ours there, and in a mean of kinds, but of two runs it
 is Student's t. A published half-width below .0005 is taken as .001, and one of .001 may be such:
-then seven numbers more are apart, so that all counts are the least. `1m` is the one kind of data of
-Table 2. Ties: as published, EV of one half answers True, and a member whose returns are equal votes
-for False; ours answers False, and such a member does not vote. Of 100 members the baselines'
+then at least seven numbers more are apart, and all counts are the least. `1m` is the one kind of
+data of Table 2. Ties: as published, EV of one half answers True, and a member whose returns are
+equal votes for False; ours answers False, and such a member does not vote. Of 100 members the baselines'
 rounding tells True from False at 8 of 50 leads of votes; ours, in the one row of 100, does not.
 """
 
