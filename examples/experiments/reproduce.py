@@ -310,8 +310,8 @@ def verdict_of(group, counts, count):
     if len(group) == 1:
         return group[0]["verdict"]
     pooled = judge_gap(counts[0], count, counts[1], count)
-    seeds = dict.fromkeys(cell["verdict"] for cell in group)
-    each = "each seed, too" if len(seeds) == 1 else f"by seed: {', '.join(seeds)}"
+    seeds = [cell["verdict"] for cell in group]
+    each = "each seed, too" if len({*seeds}) == 1 else f"by seed: {', '.join(seeds)}"
     return f"{pooled} ({each})"
 
 

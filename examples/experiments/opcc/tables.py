@@ -44,8 +44,9 @@ deviations over all runs of a row / √n; so is ours there, and in a mean of kin
 is Student's t. A published half-width below .0005 is taken as .001, and one of .001 may be such:
 then at least seven numbers more are apart, and all counts are the least. `1m` is the one kind of
 data of Table 2. Ties: as published, EV of one half answers True, and a member whose returns are
-equal votes for False; ours answers False, and such a member does not vote. Of 100 members the baselines'
-rounding tells True from False at 8 of 50 leads of votes; ours, in the one row of 100, does not.
+equal votes for False; ours answers False, and such a member does not vote. Of 100 members the
+baselines' rounding tells True from False at 8 of 50 leads of votes; ours, in the one
+row of 100, does not.
 """
 
 
