@@ -1,5 +1,7 @@
 """Paired intervals: what the published counts of pairs give here, beside what was published."""
 
+from operator import itemgetter
+
 from pytest_cpg.stats import agresti_caffo_interval
 from pytest_cpg.stats.paired import BONETT_PRICE, TANGO, exact_mcnemar_p_value
 from pytest_cpg.stats.pairing import Pairs
@@ -24,14 +26,10 @@ def measure(published):
         )
     # Holm's: the smallest of m p-values times m, the next times m - 1, and none below one before.
     largest = 0.0
-    for left, row in zip(range(len(found), 0, -1), sorted(found, key=by_p), strict=True):
+    for left, row in zip(range(len(found), 0, -1), sorted(found, key=itemgetter("p")), strict=True):
         largest = max(largest, min(1.0, left * row.pop("p")))
         row["holm"] = round(largest, 4)
     return found
-
-
-def by_p(row):
-    return row["p"]
 
 
 def bounds(interval):

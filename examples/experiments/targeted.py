@@ -164,7 +164,8 @@ def table(found):
 def verdicts(found, name):
     """Return a table of a task: how many seeds are good at each size, by what was bought."""
     sizes = [
-        part["transitions"] for part in next(row for row in found if is_of(row, name))["rounds"]
+        part["transitions"]
+        for part in next(row for row in found if row["cell"]["task"] == name)["rounds"]
     ]
     lines = [f"| {name}: seeds that are good at | {' | '.join(map(str, sizes))} |"]
     lines.append("|" + "---|" * (len(sizes) + 1))
@@ -174,10 +175,6 @@ def verdicts(found, name):
         if good:
             lines.append(f"| {way} | {' | '.join(map(str, good))} |")
     return lines
-
-
-def is_of(row, name):
-    return row["cell"]["task"] == name
 
 
 def figure(found):

@@ -16,7 +16,10 @@ PLANNER = preset_planner("cartpole-swingup")
 
 @pytest.fixture
 def training_data():
-    return Transitions.load(os.environ["CLOSED_LOOP_DATA"])
+    path = os.environ.get("CLOSED_LOOP_DATA")
+    if not path:
+        pytest.fail("python closed_loop.py runs this; or set CLOSED_LOOP_DATA to transitions, .npz")
+    return Transitions.load(path)
 
 
 @pytest.fixture
